@@ -1,0 +1,37 @@
+// Everything that knows Halide's runtime: buffer descriptors and the handlers. The only header of the runtime that includes HalideRuntime.h.
+#pragma once
+
+#include <cstdint>
+
+#include "HalideRuntime.h"
+#include "kernel_table.h"
+
+namespace gdn {
+
+/// A strided view in Halide's form: dimension 0 innermost, strides in elements. Up to three dimensions. Not copyable: b.dim points into it.
+struct Buffer {
+    halide_buffer_t b;
+    halide_dimension_t d[3];
+
+    Buffer() = default;
+    Buffer(const Buffer &) = delete;
+    Buffer &operator=(const Buffer &) = delete;
+
+    void init(Type type, int dimensions);
+    void init_u64(int dimensions);
+    void dim(int i, int32_t extent, int32_t stride) {
+        d[i].extent = extent;
+        d[i].stride = stride;
+    }
+    void host(const void *p) { b.host = static_cast<uint8_t *>(const_cast<void *>(p)); }
+};
+
+/// What kernels get as user_context: where an error's text goes. One per worker of a call.
+struct KernelContext {
+    char error[256];
+};
+
+/// Installs handlers that neither print nor abort. Runs once per process; cheap afterwards.
+void install_halide_handlers();
+
+}  // namespace gdn
