@@ -18,11 +18,28 @@ struct FeatureName {
     uint64_t bit;
 };
 
+// Spelled as in /proc/cpuinfo.
 constexpr FeatureName kFeatureNames[] = {
-    {"sse3", kSse3},           {"ssse3", kSsse3},         {"sse41", kSse41},         {"sse42", kSse42},         {"popcnt", kPopcnt},
-    {"avx", kAvx},             {"f16c", kF16c},           {"fma", kFma},             {"avx2", kAvx2},           {"bmi", kBmi},
-    {"bmi2", kBmi2},           {"lzcnt", kLzcnt},         {"avx512f", kAvx512F},     {"avx512cd", kAvx512Cd},   {"avx512dq", kAvx512Dq},
-    {"avx512bw", kAvx512Bw},   {"avx512vl", kAvx512Vl},   {"avx512vnni", kAvx512Vnni}, {"avx512bf16", kAvx512Bf16}, {"neon", kNeon},
+    {"sse3", kSse3},
+    {"ssse3", kSsse3},
+    {"sse4_1", kSse41},
+    {"sse4_2", kSse42},
+    {"popcnt", kPopcnt},
+    {"avx", kAvx},
+    {"f16c", kF16c},
+    {"fma", kFma},
+    {"avx2", kAvx2},
+    {"bmi1", kBmi},
+    {"bmi2", kBmi2},
+    {"abm", kLzcnt},
+    {"avx512f", kAvx512F},
+    {"avx512cd", kAvx512Cd},
+    {"avx512dq", kAvx512Dq},
+    {"avx512bw", kAvx512Bw},
+    {"avx512vl", kAvx512Vl},
+    {"avx512_vnni", kAvx512Vnni},
+    {"avx512_bf16", kAvx512Bf16},
+    {"asimd", kNeon},
 };
 
 uint64_t read_machine() {

@@ -1,0 +1,73 @@
+// Which row of the kernel table serves a need. A Dispatch is immutable: gdn_set_target and gdn_apply_overrides put a new one in its place, so that
+// calls read it without a lock.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernel_table.h"
+
+namespace gdn {
+
+/// One kind of question that can be asked of the table; the rows that answer it are kept together, best first.
+struct Need {
+    Family family = Family::kMap;
+    Precision precision = Precision::kF32;
+    DecayShape decay = DecayShape::kNone;
+    Erase erase = Erase::kNone;
+    Layout layout = Layout::kKFirst;
+    StageVariant variant = StageVariant::kNone;
+    Form form = Form::kNone;
+    MapKind map = MapKind::kNone;
+    Type dtype = Type::kNone;
+};
+
+/// The predicate of a row: whether it may be called with this (padded) K and V. Both are multiples of 16.
+bool can_run(const KernelRow &row, int32_t k, int32_t v);
+
+/// Addresses that the `next` input of a core_chunk row holds for this K and V.
+int32_t fetch_slots(const KernelRow &row, int32_t k, int32_t v);
+
+class Dispatch {
+public:
+    /// Bytes of an instance, its lists included. `rows` and `targets` outlive it.
+    static size_t bytes(int32_t row_count);
+
+    /// Builds into `memory` of bytes(row_count). Rows of targets before `first_target` or which `features` does not run are left out.
+    static Dispatch *create(void *memory, const TargetRow *targets, int32_t target_count, const KernelRow *rows, int32_t row_count, uint64_t features,
+                            int32_t first_target);
+
+    /// First row that can run: dedicated size, then run-time sizes with the widest panel first, of the best target; then the same of the next
+    /// targets, the machine's reference last. NULL if there is none.
+    const KernelRow *find(const Need &need, int32_t k, int32_t v) const;
+
+    /// Run-time parameters of a row of this table, overrides applied.
+    const RunParams &params(const KernelRow &row) const { return params_[&row - rows_]; }
+    RunParams *mutable_params() { return params_; }
+
+    int32_t target() const { return target_; }  // index of the best target in use, -1 if the machine runs none
+    const TargetRow *targets() const { return targets_; }
+    int32_t target_count() const { return target_count_; }
+    const KernelRow *rows() const { return rows_; }
+    int32_t row_count() const { return row_count_; }
+
+    Dispatch *next_retired = nullptr;  // list of those that a running call may still read; see context.cpp
+
+private:
+    static constexpr int32_t kKeys = 256;
+    static int32_t key_of(const Need &need);
+
+    const TargetRow *targets_;
+    const KernelRow *rows_;
+    int32_t target_count_;
+    int32_t row_count_;
+    int32_t target_;
+    int32_t first_[kKeys + 1];   // first_[key] .. first_[key + 1]: range of order_
+    const KernelRow **order_;
+    RunParams *params_;
+};
+
+/// Index of the target called `name`, -1 if there is none.
+int32_t find_target(const TargetRow *targets, int32_t count, const char *name);
+
+}  // namespace gdn
