@@ -1,0 +1,21 @@
+// Gated DeltaNet (arXiv 2412.06464): a = k, e = beta k, u = beta v, one decay per head.
+#ifndef GDN_TESTS_REFERENCE_GDN_H
+#define GDN_TESTS_REFERENCE_GDN_H
+
+#include "raw.h"
+#include "recurrence.h"
+
+namespace gdn_reference {
+
+inline void gdn(const Raw &x, Token &y) {
+    y.q = x.q;
+    y.alpha = x.alpha;
+    for (std::size_t c = 0; c < x.k.size(); c++) {
+        y.a[c] = x.k[c];
+        y.e[c] = x.beta[0] * x.k[c];
+    }
+    for (std::size_t d = 0; d < x.v.size(); d++) y.u[d] = x.beta[0] * x.v[d];
+}
+
+} // namespace gdn_reference
+#endif
