@@ -1,0 +1,15 @@
+include(${CMAKE_CURRENT_LIST_DIR}/gdnTargets.cmake)
+
+# libgdn.a is not made by add_library(), so its target is written here. It needs the C library only.
+if(NOT TARGET gdn::gdn_static)
+  get_target_property(gdn_include gdn::gdn INTERFACE_INCLUDE_DIRECTORIES)
+  get_filename_component(gdn_libdir ${CMAKE_CURRENT_LIST_DIR}/../.. ABSOLUTE)
+  add_library(gdn::gdn_static STATIC IMPORTED)
+  set_target_properties(gdn::gdn_static PROPERTIES
+    IMPORTED_LOCATION ${gdn_libdir}/libgdn.a
+    IMPORTED_LINK_INTERFACE_LANGUAGES C
+    INTERFACE_INCLUDE_DIRECTORIES "${gdn_include}"
+    INTERFACE_LINK_LIBRARIES "m;pthread;dl")
+  unset(gdn_include)
+  unset(gdn_libdir)
+endif()
