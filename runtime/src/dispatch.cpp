@@ -15,7 +15,7 @@ bool can_run(const KernelRow &row, int32_t k, int32_t v) {
     if (row.v) {
         return row.v == v;
     }
-    return row.family != Family::kCoreChunk || v % row.panel == 0;
+    return row.panel == 0 || v % row.panel == 0;
 }
 
 int32_t fetch_slots(const KernelRow &row, int32_t k, int32_t v) {

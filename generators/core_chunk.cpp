@@ -1,0 +1,211 @@
+// One chunk of C tokens of one head, float32: the WY form of method note 2.1 over rows q (times scale), a, e, u, alpha.
+//
+//   T[r,s]    = <e_r, D_rs a_s>, s < r        A_qk[r,s] = <q_r, D_rs a_s>, s <= r       D_rs = decay between s and r
+//   (I + T) R = U - (gamma e) S0              O = (gamma q) S0 + A_qk R                 S1 = gamma_C S0 + (a to the end)^T R
+//
+// No variant and no dtype is known here; both were dealt with when the rows were staged.
+#include "core_chunk.h"
+
+#include "../schedules/schedules.h"
+#include "stages/decay.h"
+
+using namespace Halide;
+
+namespace gdn {
+namespace {
+
+class CoreChunk : public Generator<CoreChunk> {
+public:
+    GeneratorParam<std::string> core{"core", "channel_tied"}, size{"size", "128x128"};
+    GeneratorParam<std::string> schedule_name{"schedule", "x86_avx512"}, config_text{"config", ""};
+
+    Input<Buffer<float, 2>> q{"q"}, a{"a"};            // (c, r)
+    Input<Buffer<float, 2>> alpha{"alpha"};            // (c, r), or (0, r) when scalar
+    Input<Buffer<float, 3>> u{"u"};                    // (jl, p, r)
+    Input<Buffer<float, 2>> e{"e"};                    // (c, r), or beta as (0, r) when tied
+    Input<Buffer<float, 3>> s0{"S0"};                  // (jl, c, p)
+    Input<Buffer<uint64_t, 1>> next{"next"};           // addresses of rows that the caller will want soon
+    Output<Buffer<float, 3>> o{"o"};                   // (jl, p, r)
+    Output<Buffer<float, 3>> s1{"S1"};                 // (jl, c, p)
+
+    void generate() {
+        const Core kind = core_of(core);
+        st.size = Size(size);
+        machine = machine_of(get_target(), schedule_name);
+        config = core_chunk_space(machine, st.size).parse(config_text);
+        const int C = st.chunk = config["chunk"];
+        const int panel = st.panel = config["panel"];
+        st.scalar_decay = kind == Core::ScalarTied;
+        const Expr K = key_channels(st.size, s0.dim(1).extent());
+        const Expr panels = st.size.v ? Expr(st.size.v / panel) : o.dim(1).extent();
+        const Var c = st.c, r = st.r, s = st.s, i = st.i, b = st.b, l = st.l, m = st.m, jl = st.jl, p = st.p;
+
+        auto erase = [&](const Expr &c, const Expr &r) -> Expr { return kind == Core::ChannelOwn ? e(c, r) : e(0, r) * a(c, r); };
+
+        // Decay products.
+        DecayTree tree;
+        if (st.scalar_decay) {
+            st.alpha = Func("alpha_row");
+            st.alpha(r) = alpha(0, r);
+            st.between = decay_table(st.alpha, C, s, r);
+            while ((1 << tree.levels) < C) tree.levels++;
+        } else {
+            st.alpha = Func("alpha_rows");
+            st.alpha(c, r) = alpha(c, r);
+            tree = decay_tree(st.alpha, C, c, r);
+        }
+        auto gamma = [&](const Expr &c, const Expr &r) -> Expr {
+            return st.scalar_decay ? st.alpha(0) * st.between(0, r) : tree.pre[tree.levels](c, r);
+        };
+        auto tail = [&](const Expr &c, const Expr &s) -> Expr {
+            return st.scalar_decay ? st.between(s, C - 1) : tree.suf[tree.levels](c, s);
+        };
+
+        st.read = Func("read");
+        st.read(c, m) = gamma(c, m % C) * select(m < C, erase(c, m % C), q(c, m % C));
+        st.write = Func("write");
+        st.write(c, s) = a(c, s) * tail(c, s);
+        st.last = Func("last");
+        if (st.scalar_decay) {
+            st.last() = gamma(0, C - 1);
+        } else {
+            st.last(c) = gamma(c, C - 1);
+        }
+
+        // T and A_qk, level by level of the decay tree.
+        const int lanes = machine.lanes;
+        st.mix = Func("mix");
+        st.mix(s, m) = 0.0f;
+        for (int lev = -1; lev < tree.levels; lev++) {
+            PairLevel L;
+            L.diagonal = lev < 0;
+            L.half = L.diagonal ? 1 : 1 << lev;
+            L.blocks = L.diagonal ? C : C / (2 * L.half);
+            const std::string id = L.diagonal ? "_diagonal" : std::to_string(lev);
+            L.left = Func("left" + id);
+            L.right = Func("right" + id);
+            L.partial = Func("partial" + id);
+            L.dot = Func("dot" + id);
+            if (L.diagonal) {
+                L.left(c, s, b) = a(c, b);
+                L.right(c, i, b) = q(c, b);
+            } else {
+                Expr token_s = 2 * b * L.half + s, token_r = (2 * b + 1) * L.half + i % L.half;
+                Expr to_boundary = st.scalar_decay || lev == 0 ? Expr(1.0f) : tree.suf[lev](c, token_s);
+                Expr from_boundary = st.scalar_decay ? Expr(1.0f) : tree.pre[lev](c, token_r);
+                L.left(c, s, b) = a(c, token_s) * to_boundary;
+                L.right(c, i, b) = from_boundary * select(i < L.half, erase(c, token_r), q(c, token_r));
+            }
+            L.channel_block = RDom(0, K / lanes, "channel_block" + id);
+            L.lane = RDom(0, lanes, "lane" + id);
+            Expr channel = L.channel_block * lanes + l;
+            L.partial(l, s, i, b) = 0.0f;
+            L.partial(l, s, i, b) += L.left(channel, s, b) * L.right(channel, i, b);
+            L.dot(s, i, b) = 0.0f;
+            L.dot(s, i, b) += L.partial(L.lane, s, i, b);
+            if (L.diagonal) {
+                RDom d(0, C, "d");
+                st.mix(d, C + d) = L.dot(0, 0, d);
+            } else {
+                RDom d(0, L.half, 0, L.half, 0, 2, 0, L.blocks, "d" + id);
+                Expr token_s = 2 * d.w * L.half + d.x, token_r = (2 * d.w + 1) * L.half + d.y;
+                Expr value = L.dot(d.x, d.y + d.z * L.half, d.w);
+                if (st.scalar_decay) value = value * st.between(token_s, token_r);
+                st.mix(token_s, d.z * C + token_r) = value;
+            }
+            st.levels.push_back(L);
+        }
+
+        // State read: Y = (gamma e) S0 and (gamma q) S0 in one product of 2C rows.
+        st.rk = RDom(0, K, "rk");
+        st.prod = Func("prod");
+        st.prod(jl, m, p) = 0.0f;
+        Expr fetched = 0.0f;
+        if (config["fetch_lines"] > 0) {
+            // One line per two key channels of a tile. The intrinsic's value is 0, so that LLVM drops the addition and keeps the fetch.
+            const int lines = config["fetch_lines"], tile_rows = config["rows"], tile_cols = config["cols"];
+            Expr tile = m / tile_rows + (jl / tile_cols) * (2 * C / tile_rows) + p * ((2 * C / tile_rows) * (panel / tile_cols));
+            Expr address = next(s / lines + i * (K / 2 / lines)) + cast<uint64_t>((s % lines) * 64);
+            st.line = Func("line");
+            st.line(s, i) = Internal::Call::make(Int(32), Internal::Call::prefetch, {reinterpret(Handle(), address), 0, 1, 1},
+                                                 Internal::Call::Intrinsic);
+            fetched = cast<float>(st.line(st.rk / 2, tile));
+        }
+        st.prod(jl, m, p) += st.read(st.rk, m) * s0(jl, st.rk, p) + fetched;
+        st.y = Func("y");
+        st.y(jl, m, p) = st.prod(jl, m, p);
+
+        // Forward substitution, row by row (x = earlier token, y = token).
+        st.rsub = RDom(0, C, 0, C, "rsub");
+        st.rsub.where(st.rsub.x < st.rsub.y);
+        st.solve = Func("solve");
+        st.solve(jl, r, p) = u(jl, p, r) - st.y(jl, r, p);
+        st.solve(jl, st.rsub.y, p) -= st.mix(st.rsub.x, st.rsub.y) * st.solve(jl, st.rsub.x, p);
+        st.rows = Func("rows");
+        st.rows(jl, r, p) = st.solve(jl, r, p);
+
+        st.ro = RDom(0, C, "ro");
+        st.ro.where(st.ro <= r);
+        st.out = Func("out");
+        st.out(jl, r, p) = st.y(jl, C + r, p);
+        st.out(jl, r, p) += st.mix(st.ro, C + r) * st.rows(jl, st.ro, p);
+        o(jl, p, r) = st.out(jl, r, p);
+
+        // State write.
+        st.rs = RDom(0, C, "rs");
+        st.state = Func("state");
+        st.state(jl, c, p) = (st.scalar_decay ? st.last() : st.last(c)) * s0(jl, c, p);
+        st.state(jl, c, p) += st.write(c, st.rs) * st.rows(jl, st.rs, p);
+        s1(jl, c, p) = st.state(jl, c, p);
+        st.o = o;
+        st.s1 = s1;
+
+        // Shapes. Rows are scratch of the library; the state and o are the caller's.
+        auto token_rows = [&](auto &x, const Expr &width) {
+            x.dim(0).set_bounds(0, width);
+            x.dim(1).set_bounds(0, C).set_stride(width);
+            x.set_host_alignment(64);
+        };
+        token_rows(q, K);
+        token_rows(a, K);
+        token_rows(alpha, st.scalar_decay ? Expr(1) : K);
+        token_rows(e, kind == Core::ChannelOwn ? K : Expr(1));
+        u.dim(0).set_bounds(0, panel);
+        u.dim(1).set_bounds(0, panels).set_stride(panel);
+        u.dim(2).set_bounds(0, C).set_stride(panels * panel);
+        u.set_host_alignment(64);
+        o.dim(0).set_bounds(0, panel);
+        if (st.size.v) {
+            o.dim(1).set_bounds(0, panels).set_stride(panel);
+        } else {
+            o.dim(1).set_min(0).set_stride(panel);
+        }
+        o.dim(2).set_bounds(0, C);
+        s0.dim(0).set_bounds(0, panel);
+        if (st.size.k) {
+            s0.dim(1).set_bounds(0, K);
+        } else {
+            s0.dim(1).set_min(0);
+        }
+        s0.dim(2).set_bounds(0, panels).set_stride(panel);
+        s1.dim(0).set_bounds(0, panel);
+        s1.dim(1).set_bounds(0, K);
+        s1.dim(2).set_bounds(0, panels).set_stride(panel);
+        next.dim(0).set_min(0);
+    }
+
+    void schedule() {
+        apply_core_chunk(st, config, machine);
+        require_all_read(config);
+    }
+
+private:
+    CoreChunkStages st;
+    Machine machine;
+    Config config;
+};
+
+}  // namespace
+}  // namespace gdn
+
+HALIDE_REGISTER_GENERATOR(gdn::CoreChunk, core_chunk)

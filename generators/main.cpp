@@ -1,0 +1,245 @@
+// The generator program. Besides Halide's own command line (-g NAME -f FUNCTION -o DIR -e OUTPUTS target=.. param=value..):
+//   --list --json                every kernel of the list with its space and configuration
+//   --table MACHINE -o FILE      the dispatch table of libgdn as C++
+// both with [--kernels FILE] [--tuned DIR] [--targets a,b].
+#include <Halide.h>
+
+#include <cstdio>
+#include <fstream>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "../schedules/schedules.h"
+
+using nlohmann::ordered_json;
+using std::string;
+
+namespace gdn {
+namespace {
+
+struct TargetSpec {
+    string name, machine, schedule, halide, features;
+};
+
+struct KernelSpec {
+    string name, family, symbol, overrides;
+    std::vector<std::pair<string, string>> params;  // in the list's order
+    int target = 0;
+    string arguments;  // what makes the kernel again, without function name and outputs
+
+    string param(const string &key) const {
+        for (const auto &[k, v] : params) {
+            if (k == key) return v;
+        }
+        return "";
+    }
+};
+
+struct Options {
+    string kernels = "generators/kernels.json", tuned, machine, output, targets;
+    bool list = false;
+};
+
+ordered_json read_json(const string &path) {
+    std::ifstream in(path);
+    if (!in) throw std::runtime_error("cannot read " + path);
+    return ordered_json::parse(in);
+}
+
+// "cols:32,rows:8" of a kernel in schedules/tuned/<target>/default.json, "" when it is not there.
+string overrides_of(const ordered_json &tuned, const string &name) {
+    if (!tuned.contains("kernels") || !tuned["kernels"].contains(name)) return "";
+    std::map<string, int> sorted;
+    for (const auto &[key, value] : tuned["kernels"][name]["config"].items()) sorted[key] = value.get<int>();
+    return Config(sorted).text();
+}
+
+struct List {
+    std::vector<TargetSpec> targets;
+    std::vector<KernelSpec> kernels;
+};
+
+List read_list(const Options &options) {
+    List list;
+    const ordered_json json = read_json(options.kernels);
+    std::map<string, ordered_json> tuned;
+    for (const auto &t : json["targets"]) {
+        list.targets.push_back({t["name"], t["machine"], t["schedule"], t["halide"], t["features"]});
+        const string path = options.tuned + "/" + string(t["name"]) + "/default.json";
+        if (!options.tuned.empty() && std::ifstream(path)) tuned[t["name"]] = read_json(path);
+    }
+    for (const auto &entry : json["kernels"]) {
+        std::vector<std::vector<std::pair<string, string>>> points(1);
+        for (const auto &[key, values] : entry["params"].items()) {
+            std::vector<std::vector<std::pair<string, string>>> longer;
+            for (const auto &point : points) {
+                for (const auto &value : values) {
+                    longer.push_back(point);
+                    longer.back().emplace_back(key, value);
+                }
+            }
+            points = longer;
+        }
+        for (const auto &point : points) {
+            for (const auto &target_name : entry["targets"]) {
+                KernelSpec k;
+                k.family = entry["family"];
+                k.name = k.family;
+                k.params = point;
+                for (const auto &param : point) k.name += "_" + param.second;
+                while (list.targets.at(k.target).name != target_name) k.target++;
+                const TargetSpec &t = list.targets[k.target];
+                k.overrides = overrides_of(tuned[t.name], k.name);
+                k.symbol = "gdnk_" + k.name + "__" + t.name;
+                if (!k.overrides.empty()) k.symbol += "__";
+                for (char c : k.overrides) {
+                    if (c != ':') k.symbol += c == ',' ? '_' : c;
+                }
+                k.arguments = "-g " + k.family + " target=" + t.halide + "-no_runtime-no_asserts-no_bounds_query-user_context";
+                for (const auto &[key, value] : point) k.arguments += " " + key + "=" + value;
+                k.arguments += " schedule=" + t.schedule;
+                if (!k.overrides.empty()) k.arguments += " config=" + k.overrides;
+                list.kernels.push_back(k);
+            }
+        }
+    }
+    return list;
+}
+
+Space space_of_kernel(const List &list, const KernelSpec &k) {
+    const TargetSpec &t = list.targets[k.target];
+    const std::map<string, string> params(k.params.begin(), k.params.end());
+    return space_of(k.family, params, machine_of(Halide::Target(t.halide), t.schedule));
+}
+
+void print_list(const List &list) {
+    static const char *const kinds[] = {"algorithm", "schedule", "runtime"};
+    ordered_json kernels = ordered_json::array();
+    for (const KernelSpec &k : list.kernels) {
+        const Space space = space_of_kernel(list, k);
+        ordered_json params, parameters = ordered_json::array(), constraints = ordered_json::array();
+        for (const auto &[key, value] : k.params) params[key] = value;
+        for (const Param &p : space.params()) {
+            parameters.push_back({{"name", p.name}, {"kind", kinds[int(p.kind)]}, {"values", p.values}, {"default", p.default_value}});
+        }
+        for (const Constraint &c : space.constraints()) constraints.push_back(c.text);
+        kernels.push_back({{"name", k.name}, {"family", k.family}, {"target", list.targets[k.target].name}, {"params", params},
+                           {"symbol", k.symbol}, {"arguments", k.arguments},
+                           {"space", {{"parameters", parameters}, {"constraints", constraints}}},
+                           {"config", space.parse(k.overrides).values()}});
+    }
+    std::cout << ordered_json{{"kernels", kernels}}.dump(1) << "\n";
+}
+
+// Value of an enum of runtime/src/kernel_table.h from its spelling in the list; kNone when the kernel has no such parameter.
+string enum_value(const string &type, const string &text) {
+    static const std::map<string, string> names{
+        {"", "kNone"}, {"stage", "kStage"}, {"map", "kMap"}, {"core_chunk", "kCoreChunk"}, {"core_step", "kCoreStep"}, {"store", "kStore"},
+        {"kfirst", "kKFirst"}, {"vfirst", "kVFirst"}, {"gdn", "kGdn"}, {"kda", "kKda"}, {"gdn2", "kGdn2"}, {"fg2_plus", "kFg2Plus"},
+        {"log", "kLog"}, {"linear", "kLinear"}, {"norm", "kNorm"}, {"logits", "kLogits"}, {"copy", "kCopy"}, {"sigmoid", "kSigmoid"},
+        {"exp", "kExp"}, {"softplus", "kSoftplus"}, {"lower_bound", "kLowerBound"}, {"l2norm", "kL2Norm"},
+        {"f32", "kF32"}, {"bf16", "kBf16"}, {"f16", "kF16"}, {"low", "kLow"}};
+    const auto it = names.find(text);
+    if (it == names.end()) throw std::runtime_error("no " + type + " is called " + text);
+    return type + "::" + it->second;
+}
+
+string table_row(const List &list, const KernelSpec &k, const std::map<int, int> &target_index) {
+    const TargetSpec &t = list.targets[k.target];
+    const Config config = space_of_kernel(list, k).parse(k.overrides);
+    auto value = [&](const char *name) { return config.values().count(name) ? config.values().at(name) : 0; };
+    const bool is_core = k.family.compare(0, 4, "core") == 0, is_chunk = k.family == "core_chunk";
+    string decay = "DecayShape::kNone", erase = "Erase::kNone";
+    if (is_core) {
+        const Core core = core_of(k.param("core"));
+        decay = core == Core::ScalarTied ? "DecayShape::kScalar" : "DecayShape::kChannel";
+        erase = core == Core::ChannelOwn ? "Erase::kOwn" : "Erase::kTied";
+    }
+    Size size("anyx16");
+    if (!k.param("size").empty() && k.param("size") != "any") size = Size(k.param("size"));
+    // Run-time V is a multiple of the row's panel; a step of fixed size has no need of one.
+    const int panel = is_chunk ? value("panel") : is_core && !size.v ? size.v_unit : 0;
+    const int fetch_lines = value("fetch_lines"), rows = value("rows"), cols = value("cols"), chunk = value("chunk");
+    const int slots = is_chunk && size.k && fetch_lines ? size.k / 2 / fetch_lines * (2 * chunk / rows) * (size.v / cols) : 0;
+    std::ostringstream row;
+    row << "    {\"" << k.name << "\", \"" << k.family << "\", \"" << t.name << "\", \"" << k.symbol << "\",\n     \"" << config.text()
+        << "\",\n     \"" << k.arguments << "\",\n     " << k.symbol << "_argv, " << target_index.at(k.target) << ", "
+        << enum_value("Family", k.family) << ", Precision::" << (k.param("precision") == "low" ? "kLow" : "kF32") << ", " << decay << ", "
+        << erase << ", " << enum_value("Layout", k.param("layout").empty() ? "kfirst" : k.param("layout")) << ", "
+        << enum_value("StageVariant", k.param("variant")) << ", " << enum_value("Form", k.param("form")) << ", "
+        << enum_value("MapKind", k.param("kind")) << ", " << enum_value("Type", k.param("dtype")) << ",\n     " << size.k << ", " << size.v
+        << ", " << panel << ", " << chunk << ", " << (is_chunk ? rows : 0) << ", " << (is_chunk ? cols : 0) << ", "
+        << fetch_lines << ", " << slots << ",\n     {" << value("time_block") << ", " << value("task_grain") << ", " << value("short_steps")
+        << ", " << value("tail_steps") << ", " << value("v_slice_min") << "}},\n";
+    return row.str();
+}
+
+void write_table(const List &list, const Options &options) {
+    auto wanted = [&](const TargetSpec &t) {
+        return t.machine == options.machine && (options.targets.empty() || ("," + options.targets + ",").find("," + t.name + ",") != string::npos);
+    };
+    std::map<int, int> target_index;
+    std::ostringstream declarations, rows, targets;
+    for (size_t i = 0; i < list.targets.size(); i++) {
+        const TargetSpec &t = list.targets[i];
+        if (!wanted(t)) continue;
+        const int index = static_cast<int>(target_index.size());
+        target_index[static_cast<int>(i)] = index;
+        targets << "    {\"" << t.name << "\", \"" << t.features << "\", " << (t.schedule == "reference") << "},\n";
+    }
+    int count = 0;
+    for (const KernelSpec &k : list.kernels) {
+        if (!target_index.count(k.target)) continue;
+        declarations << "int " << k.symbol << "_argv(void **);\n";
+        rows << table_row(list, k, target_index);
+        count++;
+    }
+    std::ofstream out(options.output);
+    out << "// Written by gdn.generator --table from generators/kernels.json.\n#include \"kernel_table.h\"\n\nextern \"C\" {\n" << declarations.str()
+        << "}\n\nnamespace gdn {\n\nextern const TargetRow kTargetRows[] = {\n" << targets.str() << "};\nextern const int32_t kTargetRowCount = "
+        << target_index.size() << ";\n\nextern const KernelRow kKernelRows[] = {\n" << rows.str()
+        << "};\nextern const int32_t kKernelRowCount = " << count << ";\n\n}  // namespace gdn\n";
+    out.close();
+    if (!out) throw std::runtime_error("cannot write " + options.output);
+}
+
+int list_main(int argc, char **argv) {
+    Options options;
+    for (int i = 1; i < argc; i++) {
+        const string arg = argv[i];
+        string *value = arg == "--kernels" ? &options.kernels : arg == "--tuned" ? &options.tuned : arg == "--table" ? &options.machine
+                        : arg == "-o" ? &options.output : arg == "--targets" ? &options.targets : nullptr;
+        if (value && i + 1 < argc) {
+            *value = argv[++i];
+        } else if (arg == "--list") {
+            options.list = true;
+        } else if (arg != "--json") {
+            throw std::runtime_error("unknown argument " + arg);
+        }
+    }
+    const List list = read_list(options);
+    if (options.list) {
+        print_list(list);
+    } else {
+        write_table(list, options);
+    }
+    return 0;
+}
+
+}  // namespace
+}  // namespace gdn
+
+int main(int argc, char **argv) {
+    const string first = argc > 1 ? argv[1] : "";
+    try {
+        if (first != "--list" && first != "--table") return Halide::Internal::generate_filter_main(argc, argv);
+        return gdn::list_main(argc, argv);
+    } catch (const Halide::Error &e) {
+        std::fprintf(stderr, "gdn.generator: %s\n", e.what());
+        return 1;
+    } catch (const std::exception &e) {
+        std::fprintf(stderr, "gdn.generator: %s\n", e.what());
+        return 1;
+    }
+}

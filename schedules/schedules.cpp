@@ -1,0 +1,46 @@
+#include "schedules.h"
+
+#include "cpu/cpu.h"
+
+namespace gdn {
+
+Space core_chunk_space(const Machine &m, const Size &size) {
+    return m.schedule == "reference" ? reference_core_chunk_space(size) : cpu_core_chunk_space(m, size);
+}
+
+void apply_core_chunk(CoreChunkStages &st, const Config &config, const Machine &m) {
+    if (m.schedule == "reference") {
+        reference_apply_core_chunk(st, config, m);
+    } else {
+        cpu_apply_core_chunk(st, config, m);
+    }
+}
+
+Space core_step_space(const Machine &m, const Size &size, bool v_first) {
+    return m.schedule == "reference" ? reference_core_step_space() : cpu_core_step_space(m, size, v_first);
+}
+
+void apply_core_step(CoreStepStages &st, const Config &config, const Machine &m) {
+    if (m.schedule == "reference") {
+        reference_apply_core_step(st, config, m);
+    } else {
+        cpu_apply_core_step(st, config, m);
+    }
+}
+
+Space space_of(const std::string &family, const std::map<std::string, std::string> &params, const Machine &m) {
+    if (family == "core_chunk") return core_chunk_space(m, Size(params.at("size")));
+    if (family == "core_step") return core_step_space(m, Size(params.at("size")), params.at("layout") == "vfirst");
+    return {};
+}
+
+void require_all_read(const Config &config) {
+    static const char *const kRuntime[] = {"time_block", "task_grain", "short_steps", "tail_steps", "v_slice_min"};
+    for (const std::string &name : config.unread()) {
+        bool runtime = false;
+        for (const char *r : kRuntime) runtime |= name == r;
+        _halide_user_assert(runtime) << "parameter '" << name << "' of the space was not read by the schedule\n";
+    }
+}
+
+}  // namespace gdn
