@@ -1,7 +1,7 @@
 include(${CMAKE_CURRENT_LIST_DIR}/gdnTargets.cmake)
 
 # libgdn.a is not made by add_library(), so its target is written here. It needs the C library only.
-if(NOT TARGET gdn::gdn_static)
+if(NOT TARGET gdn::gdn_static AND EXISTS ${CMAKE_CURRENT_LIST_DIR}/../../libgdn.a)
   get_target_property(gdn_include gdn::gdn INTERFACE_INCLUDE_DIRECTORIES)
   get_filename_component(gdn_libdir ${CMAKE_CURRENT_LIST_DIR}/../.. ABSOLUTE)
   add_library(gdn::gdn_static STATIC IMPORTED)
