@@ -1,8 +1,8 @@
 # Expands generators/kernels.json into build rules: one generator run per kernel and target. generators/main.cpp expands the same list for --list and
 # --table; the test "kernels.list" compares the two.
 
-# gdn_read_targets(<kernels.json text> <machine>): sets gdn_targets (names of the machine, in order, limited to GDN_TARGETS), gdn_halide_<name> and
-# gdn_halide_base (the machine's triple without features).
+# gdn_read_targets(<kernels.json text> <machine>): sets gdn_targets (names of the machine, in order, limited to GDN_TARGETS), gdn_halide_<name>,
+# gdn_schedule_<name> and gdn_halide_base (the machine's triple without features).
 function(gdn_read_targets json machine)
   set(names)
   string(JSON targets GET "${json}" targets)
@@ -13,9 +13,11 @@ function(gdn_read_targets json machine)
     string(JSON name GET "${target}" name)
     string(JSON target_machine GET "${target}" machine)
     string(JSON halide GET "${target}" halide)
+    string(JSON schedule GET "${target}" schedule)
     if(target_machine STREQUAL machine AND (NOT GDN_TARGETS OR name IN_LIST GDN_TARGETS))
       list(APPEND names ${name})
       set(gdn_halide_${name} ${halide} PARENT_SCOPE)
+      set(gdn_schedule_${name} ${schedule} PARENT_SCOPE)
       string(REGEX MATCH "^[^-]+-[^-]+-[^-]+" base ${halide})
     endif()
   endforeach()
@@ -80,7 +82,7 @@ function(gdn_expand_params raw out)
 endfunction()
 
 # gdn_add_kernels(<out variable>): a rule per kernel of the list for GDN_MACHINE; the variable receives the object files, the Halide runtime's included.
-# Also writes kernels.txt into the build folder, one symbol a line.
+# Also writes kernels.txt into the build folder: per kernel its symbol and the generator's arguments, as --list has them.
 function(gdn_add_kernels out)
   set(list_file ${PROJECT_SOURCE_DIR}/generators/kernels.json)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${list_file})
@@ -91,12 +93,13 @@ function(gdn_add_kernels out)
   endforeach()
 
   # A debug build keeps Halide's checks of shapes and bounds; the library proper has done them all before the first call.
+  set(release_flags no_runtime-no_asserts-no_bounds_query-user_context)
   if(CMAKE_BUILD_TYPE STREQUAL "Debug")
     set(flags no_runtime-no_bounds_query-user_context)
     set(folder ${PROJECT_BINARY_DIR}/kernels/checked)
     set(made_before ${gdn_host_kernels}/checked)
   else()
-    set(flags no_runtime-no_asserts-no_bounds_query-user_context)
+    set(flags ${release_flags})
     set(folder ${PROJECT_BINARY_DIR}/kernels/plain)
     set(made_before ${gdn_host_kernels}/plain)
   endif()
@@ -111,7 +114,7 @@ function(gdn_add_kernels out)
 
   set(runtime_object ${folder}/halide_runtime.o)
   set(objects ${runtime_object})
-  set(symbols)
+  set(lines)
   if(NOT borrow)
     add_custom_command(OUTPUT ${runtime_object}
       COMMAND ${gdn_generator} -r halide_runtime -o ${folder} -e object target=${gdn_halide_base}
@@ -145,31 +148,36 @@ function(gdn_add_kernels out)
         if(NOT targets MATCHES "\"${target}\"")
           continue()
         endif()
+        set(symbol gdnk_${name}__${target})
+        set(full_arguments ${arguments} schedule=${gdn_schedule_${target}})
         set(tuned "${tuned_${target}_${name}}")
-        string(SHA256 hash "${tuned}")
-        string(SUBSTRING ${hash} 0 8 hash)
-        set(symbol gdnk_${name}__${target}_${hash})
-        set(config)
         if(tuned)
-          set(config config=${tuned})
+          string(REPLACE ":" "" suffix "${tuned}")
+          string(REPLACE "," "_" suffix "${suffix}")
+          string(APPEND symbol __${suffix})
+          list(APPEND full_arguments config=${tuned})
         endif()
-        list(APPEND symbols ${symbol})
+        list(JOIN full_arguments " " text)
+        list(APPEND lines "${symbol} -g ${family} target=${gdn_halide_${target}}-${release_flags} ${text}")
         list(APPEND objects ${folder}/${symbol}.o)
         if(NOT borrow)
           add_custom_command(OUTPUT ${folder}/${symbol}.o
-            COMMAND ${gdn_generator} -g ${family} -f ${symbol} -o ${folder} -e object target=${gdn_halide_${target}}-${flags} ${arguments} ${config}
+            COMMAND ${gdn_generator} -g ${family} -f ${symbol} -o ${folder} -e object target=${gdn_halide_${target}}-${flags} ${full_arguments}
             DEPENDS ${gdn_generator} COMMENT "Kernel ${name} for ${target}" VERBATIM)
         endif()
       endforeach()
     endforeach()
   endforeach()
-  list(JOIN symbols "\n" text)
+  list(JOIN lines "\n" text)
   file(WRITE ${PROJECT_BINARY_DIR}/kernels.txt "${text}\n")
-  list(LENGTH symbols count)
+  list(LENGTH lines count)
   list(JOIN gdn_targets " " text)
   message(STATUS "${count} kernels for ${text}")
   set(${out} ${objects} PARENT_SCOPE)
 endfunction()
+
+# Where the generator finds the list and the tuned files.
+set(gdn_list_options --kernels ${PROJECT_SOURCE_DIR}/generators/kernels.json --tuned ${PROJECT_SOURCE_DIR}/schedules/tuned)
 
 # gdn_add_kernel_table(<out variable>): the dispatch table's source, written by the generator.
 function(gdn_add_kernel_table out)
@@ -181,7 +189,7 @@ function(gdn_add_kernel_table out)
   endif()
   file(GLOB tuned CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/schedules/tuned/*/default.json)
   add_custom_command(OUTPUT ${table}
-    COMMAND ${gdn_generator} --table ${GDN_MACHINE} -o ${table} ${subset}
+    COMMAND ${gdn_generator} --table ${GDN_MACHINE} -o ${table} ${gdn_list_options} ${subset}
     DEPENDS ${gdn_generator} ${PROJECT_SOURCE_DIR}/generators/kernels.json ${tuned}
     COMMENT "Dispatch table for ${GDN_MACHINE}" VERBATIM)
   set(${out} ${table} PARENT_SCOPE)
