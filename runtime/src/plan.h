@@ -1,0 +1,129 @@
+// A checked call: gdn_args flattened into what the drivers need, with the kernels chosen. Built on the stack for every call, nothing is kept.
+#pragma once
+
+#include <cstdint>
+
+#include "dispatch.h"
+#include "gdn/gdn.h"
+
+namespace gdn {
+
+constexpr int32_t kMaxChannels = 256;      // largest K and V
+constexpr int32_t kMaxRows = 16;           // rows of one kernel call: the largest chunk, or heads of one decode call
+constexpr int64_t kMaxTokenStride = (INT32_MAX - 2 * kMaxChannels) / kMaxRows;  // elements; kernels address a call's rows with 32 bits
+constexpr int64_t kMaxRowStride = INT32_MAX / (2 * kMaxChannels);               // elements between rows of a state, likewise
+
+inline int32_t round_up16(int64_t n) { return (int32_t)((n + 15) & ~(int64_t)15); }
+
+/// One token tensor. Strides in bytes unless said.
+struct TokenView {
+    const char *data;        // NULL: absent
+    int64_t sequence;        // 0 when sequences are packed
+    int64_t token;
+    int64_t head;
+    int32_t token_elements;  // token stride in elements; fits by kMaxTokenStride
+    int32_t width;           // channels
+    Type type;
+    bool per_value_head;     // false: indexed by the key head
+};
+
+/// A_log, dt_bias: one row per head.
+struct HeadView {
+    const char *data;        // NULL: absent
+    int64_t head;            // bytes
+    bool per_value_head;
+};
+
+/// initial_state, final_state, snapshots: float32, innermost stride 1.
+struct StateView {
+    char *data;              // NULL: absent
+    int64_t slot;            // bytes from sequence (or pool slot) to the next
+    int64_t head;            // bytes
+    int64_t snapshot;        // bytes from snapshot to snapshot
+    int32_t row;             // elements between rows: of K rows (K-first) or V rows (V-first)
+};
+
+/// cu_seqlens and slots: i32 or i64.
+struct IndexList {
+    const char *data;        // NULL: absent
+    int64_t stride;          // bytes
+    bool wide;
+
+    int64_t operator[](int64_t i) const {
+        const char *p = data + i * stride;
+        return wide ? *reinterpret_cast<const int64_t *>(p) : *reinterpret_cast<const int32_t *>(p);
+    }
+};
+
+/// Inputs of the stage, in its argument order.
+enum Source { kSourceQ, kSourceK, kSourceV, kSourceG, kSourceB, kSourceW, kSources };
+
+struct Plan {
+    // sizes
+    int64_t n;               // sequences
+    int64_t tokens;          // per sequence; the total when packed
+    int32_t h, hv, k, v;
+    int32_t kp, vp;          // K and V as the kernels see them: rounded up to 16
+    int32_t heads_per_key;   // HV / H
+
+    // meaning
+    gdn_variant variant;
+    gdn_decay decay;
+    gdn_gate gate;
+    bool modulo;             // head map
+    bool v_first;
+    bool l2norm;
+    bool scalar;             // decay per head, not per channel
+    bool own;                // e is not beta a
+    bool gla;                // e = 0, u = v
+    float scale, gate_scale, lower_bound;
+
+    // tensors
+    TokenView source[kSources];
+    TokenView o;
+    HeadView A_log, dt_bias;
+    StateView initial, final, snapshots;
+    IndexList initial_slots, final_slots, cu;
+    gdn_snapshot_kind snapshot_kind;
+    int64_t snapshot_count, snapshot_interval;
+
+    // route: stage row, and for every source either NULL (the stage reads the tensor) or the map row that brings it into float32 scratch first
+    const KernelRow *stage;
+    const KernelRow *map[kSources];
+    float map_pad[kSources];
+    const KernelRow *store;  // NULL where o is float32
+    Form form;
+
+    // cores; any of them may be missing where another can stand in
+    const KernelRow *chunk;
+    const KernelRow *step;         // K-first
+    const KernelRow *v_first_step;
+    RunParams run;
+
+    bool aligned() const { return k == kp && v == vp; }
+    /// States are driven in the caller's final_state; no copy of it in workspace.
+    bool direct() const { return final.data && !v_first && aligned(); }
+    int32_t rows() const { return chunk && chunk->chunk > 8 ? chunk->chunk : 8; }
+    int64_t sequence_begin(int64_t s) const { return cu.data ? cu[s] : 0; }
+    int64_t sequence_length(int64_t s) const { return cu.data ? cu[s + 1] - cu[s] : tokens; }
+    int32_t head_of(int32_t hv_index, bool per_value_head) const {
+        if (per_value_head) {
+            return hv_index;
+        }
+        return modulo ? hv_index % h : hv_index / heads_per_key;
+    }
+};
+
+enum class Entry : uint8_t { kForward, kStep };
+
+/// Checks every argument and fills `plan`. On failure nothing has been written but the thread's error text.
+/// Reads tensor data of cu_seqlens and slots only, unless `check_values`.
+gdn_status make_plan(const Dispatch &dispatch, const gdn_args *args, Entry entry, Plan *plan);
+
+/// GDN_CHECK_VALUES: reads g and the gates whose sign the variant depends on.
+gdn_status check_values(const Plan &plan);
+
+const char *variant_name(gdn_variant variant);
+const char *source_name(const Plan &plan, int source);
+
+}  // namespace gdn
