@@ -31,6 +31,9 @@ void apply_core_step(CoreStepStages &st, const Config &config, const Machine &m)
 Space space_of(const std::string &family, const std::map<std::string, std::string> &params, const Machine &m) {
     if (family == "core_chunk") return core_chunk_space(m, Size(params.at("size")));
     if (family == "core_step") return core_step_space(m, Size(params.at("size")), params.at("layout") == "vfirst");
+    if (family == "stage") return stage_space(m, params.at("size") == "any", params.at("form"));
+    if (family == "map") return map_space(m);
+    if (family == "store") return store_space(m);
     return {};
 }
 

@@ -6,6 +6,7 @@
 #include "../generators/core_chunk.h"
 #include "../generators/core_step.h"
 #include "machine.h"
+#include "rows.h"
 #include "space.h"
 
 namespace gdn {
