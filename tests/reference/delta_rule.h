@@ -1,6 +1,5 @@
 // Delta rule (arXiv 2406.06484): a = k, e = beta k, u = beta v, no decay.
-#ifndef GDN_TESTS_REFERENCE_DELTA_RULE_H
-#define GDN_TESTS_REFERENCE_DELTA_RULE_H
+#pragma once
 
 #include "raw.h"
 #include "recurrence.h"
@@ -18,4 +17,3 @@ inline void delta_rule(const Raw &x, Token &y) {
 }
 
 } // namespace gdn_reference
-#endif

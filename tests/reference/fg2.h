@@ -1,6 +1,5 @@
 // FG2-GDN (arXiv 2604.19021): a = e = sqrt(beta) (.) k, u = sqrt(beta) (.) v with one beta per channel, so K = V.
-#ifndef GDN_TESTS_REFERENCE_FG2_H
-#define GDN_TESTS_REFERENCE_FG2_H
+#pragma once
 
 #include <cmath>
 
@@ -20,4 +19,3 @@ inline void fg2(const Raw &x, Token &y) {
 }
 
 } // namespace gdn_reference
-#endif

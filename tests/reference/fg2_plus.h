@@ -1,6 +1,5 @@
 // FG2-GDN+ (arXiv 2604.19021): a = e = sqrt(beta_k) (.) k, u = sqrt(beta_v) (.) v.
-#ifndef GDN_TESTS_REFERENCE_FG2_PLUS_H
-#define GDN_TESTS_REFERENCE_FG2_PLUS_H
+#pragma once
 
 #include <cmath>
 
@@ -20,4 +19,3 @@ inline void fg2_plus(const Raw &x, Token &y) {
 }
 
 } // namespace gdn_reference
-#endif

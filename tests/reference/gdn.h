@@ -1,6 +1,5 @@
 // Gated DeltaNet (arXiv 2412.06464): a = k, e = beta k, u = beta v, one decay per head.
-#ifndef GDN_TESTS_REFERENCE_GDN_H
-#define GDN_TESTS_REFERENCE_GDN_H
+#pragma once
 
 #include "raw.h"
 #include "recurrence.h"
@@ -18,4 +17,3 @@ inline void gdn(const Raw &x, Token &y) {
 }
 
 } // namespace gdn_reference
-#endif

@@ -1,6 +1,5 @@
 // Gated DeltaNet-2 (arXiv 2605.22791): a = k, e = b (.) k, u = w (.) v: erase and write have gates of their own.
-#ifndef GDN_TESTS_REFERENCE_GDN2_H
-#define GDN_TESTS_REFERENCE_GDN2_H
+#pragma once
 
 #include "raw.h"
 #include "recurrence.h"
@@ -18,4 +17,3 @@ inline void gdn2(const Raw &x, Token &y) {
 }
 
 } // namespace gdn_reference
-#endif

@@ -1,6 +1,5 @@
 // Gated linear attention (arXiv 2312.06635): a = k, nothing is erased, u = v.
-#ifndef GDN_TESTS_REFERENCE_GLA_H
-#define GDN_TESTS_REFERENCE_GLA_H
+#pragma once
 
 #include "raw.h"
 #include "recurrence.h"
@@ -18,4 +17,3 @@ inline void gla(const Raw &x, Token &y) {
 }
 
 } // namespace gdn_reference
-#endif

@@ -1,6 +1,5 @@
 // KDA (Kimi Linear, arXiv 2510.26692): as gdn with a decay per key channel.
-#ifndef GDN_TESTS_REFERENCE_KDA_H
-#define GDN_TESTS_REFERENCE_KDA_H
+#pragma once
 
 #include "raw.h"
 #include "recurrence.h"
@@ -18,4 +17,3 @@ inline void kda(const Raw &x, Token &y) {
 }
 
 } // namespace gdn_reference
-#endif

@@ -1,6 +1,5 @@
 // The operator of gdn.h in double: sequences, heads, states. Tensors are plain float arrays that hold the already rounded inputs.
-#ifndef GDN_TESTS_REFERENCE_OPERATOR_H
-#define GDN_TESTS_REFERENCE_OPERATOR_H
+#pragma once
 
 #include <cmath>
 #include <cstdint>
@@ -161,4 +160,3 @@ inline Result run(const Operands &x) {
 }
 
 } // namespace gdn_reference
-#endif

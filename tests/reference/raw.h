@@ -1,6 +1,5 @@
 // One token of one value head as the caller means it: units resolved, heads picked, the variant not yet applied.
-#ifndef GDN_TESTS_REFERENCE_RAW_H
-#define GDN_TESTS_REFERENCE_RAW_H
+#pragma once
 
 #include <cstddef>
 #include <vector>
@@ -17,4 +16,3 @@ struct Raw {
 };
 
 } // namespace gdn_reference
-#endif

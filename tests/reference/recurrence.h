@@ -3,8 +3,7 @@
 //     P = Diag(alpha) S      r = u - P^T e      S <- P + a r^T      o = scale S^T q
 //
 // which is S <- (I - a e^T) Diag(alpha) S + a u^T: decay first, then erase and write, then read.
-#ifndef GDN_TESTS_REFERENCE_RECURRENCE_H
-#define GDN_TESTS_REFERENCE_RECURRENCE_H
+#pragma once
 
 #include <cstddef>
 #include <vector>
@@ -44,4 +43,3 @@ inline void recur(const Token &x, double scale, double *S, double *o) {
 }
 
 } // namespace gdn_reference
-#endif

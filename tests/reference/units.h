@@ -1,6 +1,5 @@
 // From what a caller passes to what the formulas use: decay units, gate units, l2 norm. All in double.
-#ifndef GDN_TESTS_REFERENCE_UNITS_H
-#define GDN_TESTS_REFERENCE_UNITS_H
+#pragma once
 
 #include <cmath>
 #include <vector>
@@ -42,4 +41,3 @@ inline void l2norm(std::vector<double> &x) {
 }
 
 } // namespace gdn_reference
-#endif

@@ -1,6 +1,5 @@
 // A call of the operator as a value: what it is, how its inputs are drawn, how its memory lies; and how it is run and judged.
-#ifndef GDN_TESTS_SUPPORT_CASE_H
-#define GDN_TESTS_SUPPORT_CASE_H
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -145,4 +144,3 @@ std::shared_ptr<const gdn_reference::Result> reference_of(const Case &c, Problem
 ::testing::AssertionResult matches_reference(const Case &c, const Context &context, Call call = Call::kForward);
 
 } // namespace gdn_test
-#endif

@@ -1,6 +1,5 @@
 // float32 to and from the 16-bit kinds by integer arithmetic, round to nearest even. Independent of the library's own conversions.
-#ifndef GDN_TESTS_SUPPORT_DTYPE_H
-#define GDN_TESTS_SUPPORT_DTYPE_H
+#pragma once
 
 #include <cmath>
 #include <cstddef>
@@ -97,4 +96,3 @@ inline const char *dtype_name(gdn_dtype dtype) {
 }
 
 } // namespace gdn_test
-#endif

@@ -1,6 +1,5 @@
 // Memory between two pages that cannot be touched. Filled with 0xFF bytes: NaN in every float kind, -1 in every integer kind.
-#ifndef GDN_TESTS_SUPPORT_GUARDED_BUFFER_H
-#define GDN_TESTS_SUPPORT_GUARDED_BUFFER_H
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -37,4 +36,3 @@ private:
 std::uint64_t hash_bytes(const void *data, std::size_t bytes);
 
 } // namespace gdn_test
-#endif

@@ -1,6 +1,5 @@
 // A strided tensor of the caller in guarded memory.
-#ifndef GDN_TESTS_SUPPORT_HOST_TENSOR_H
-#define GDN_TESTS_SUPPORT_HOST_TENSOR_H
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -43,4 +42,3 @@ private:
 };
 
 } // namespace gdn_test
-#endif

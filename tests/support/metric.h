@@ -1,6 +1,5 @@
 // How far a result is from the double reference.
-#ifndef GDN_TESTS_SUPPORT_METRIC_H
-#define GDN_TESTS_SUPPORT_METRIC_H
+#pragma once
 
 #include <cmath>
 #include <cstddef>
@@ -55,4 +54,3 @@ private:
 };
 
 } // namespace gdn_test
-#endif

@@ -5,10 +5,6 @@
 
 #include "safetensors.h"
 
-#ifndef GDN_TESTS_DATA
-#define GDN_TESTS_DATA "tests/data"
-#endif
-
 namespace gdn_test {
 namespace {
 
@@ -24,7 +20,7 @@ Array array_of(const StoredTensor &tensor) {
 }
 
 void read_file(gdn_variant variant, std::vector<Oracle> &out) {
-    const StoredTensors tensors = read_safetensors(std::string(GDN_TESTS_DATA) + "/oracles/ops_" + variant_name(variant) + ".safetensors");
+    const StoredTensors tensors = read_safetensors(std::string(GDN_TEST_DATA_DIR) + "/oracles/ops_" + variant_name(variant) + ".safetensors");
     std::set<std::string> cases;
     for (const auto &entry : tensors) cases.insert(entry.first.substr(0, entry.first.find('.')));
     for (const std::string &which : cases) {

@@ -1,6 +1,5 @@
 // The cases of tests/data/oracles as operands of the operator. See the README there.
-#ifndef GDN_TESTS_SUPPORT_ORACLES_H
-#define GDN_TESTS_SUPPORT_ORACLES_H
+#pragma once
 
 #include <ostream>
 #include <string>
@@ -23,4 +22,3 @@ struct Oracle {
 const std::vector<Oracle> &oracles();
 
 } // namespace gdn_test
-#endif

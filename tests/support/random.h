@@ -1,6 +1,5 @@
 // Seeded numbers that are the same on every machine (the standard distributions are not).
-#ifndef GDN_TESTS_SUPPORT_RANDOM_H
-#define GDN_TESTS_SUPPORT_RANDOM_H
+#pragma once
 
 #include <cmath>
 #include <cstdint>
@@ -27,4 +26,3 @@ private:
 };
 
 } // namespace gdn_test
-#endif

@@ -1,6 +1,5 @@
 // A small reader of safetensors files for the oracles: every tensor as doubles. Bounded: refuses what does not fit the file.
-#ifndef GDN_TESTS_SUPPORT_SAFETENSORS_H
-#define GDN_TESTS_SUPPORT_SAFETENSORS_H
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -24,4 +23,3 @@ StoredTensors read_safetensors(const std::string &path);
 StoredTensors parse_safetensors(const std::string &bytes);
 
 } // namespace gdn_test
-#endif
