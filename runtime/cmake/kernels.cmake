@@ -81,7 +81,8 @@ function(gdn_expand_params raw out)
   set(${out} "${product}" PARENT_SCOPE)
 endfunction()
 
-# gdn_add_kernels(<out variable>): a rule per kernel of the list for GDN_MACHINE; the variable receives the object files, the Halide runtime's included.
+# gdn_add_kernels(<out variable>): a rule per kernel of the list for GDN_MACHINE; the variable receives the object files, the Halide runtime's included,
+# and the global property gdn_targets the targets' names.
 # Also writes kernels.txt into the build folder: per kernel its symbol and the generator's arguments, as --list has them.
 function(gdn_add_kernels out)
   set(list_file ${PROJECT_SOURCE_DIR}/generators/kernels.json)
@@ -173,6 +174,7 @@ function(gdn_add_kernels out)
   list(LENGTH lines count)
   list(JOIN gdn_targets " " text)
   message(STATUS "${count} kernels for ${text}")
+  set_property(GLOBAL PROPERTY gdn_targets ${gdn_targets})
   set(${out} ${objects} PARENT_SCOPE)
 endfunction()
 
