@@ -1,0 +1,82 @@
+// gdn explain: which kernels a call runs, on which target, and why.
+#include <cstdio>
+#include <memory>
+
+#include "command.h"
+#include "console.h"
+#include "operator.h"
+
+namespace gdn::cli {
+namespace {
+
+using nlohmann::ordered_json;
+
+struct Options {
+    Setup setup;
+    bool json = false;
+};
+
+/// An explanation as indented lines: whatever fields the library gives.
+void print_value(const ordered_json &value, int indent) {
+    if (value.is_object()) {
+        for (const auto &[name, field] : value.items()) {
+            const bool nested = field.is_structured() && !field.empty();
+            std::printf("%*s%-*s%s", indent, "", nested ? 0 : 16 - indent / 2, name.c_str(), nested ? ":\n" : " ");
+            if (nested) print_value(field, indent + 2);
+            else std::printf("%s\n", field.is_string() ? field.get<std::string>().c_str() : field.dump().c_str());
+        }
+    } else if (value.is_array()) {
+        for (const ordered_json &item : value) {
+            if (item.is_structured()) {
+                print_value(item, indent);
+                if (&item != &value.back()) std::printf("\n");
+            } else {
+                std::printf("%*s%s\n", indent, "", item.is_string() ? item.get<std::string>().c_str() : item.dump().c_str());
+            }
+        }
+    }
+}
+
+void run(const Options &options) {
+    // Choosing kernels needs extents and dtypes only: one token's memory stands for all of them.
+    Setup small = options.setup;
+    small.tokens = std::min<int64_t>(small.tokens, 1);
+    small.batch = 1;
+    Problem problem(small, Inputs::kModerate, 1);
+    const auto stretch = [&](gdn_tensor &tensor, bool token) {
+        if (!tensor.data) return;
+        tensor.shape[0] = options.setup.batch;
+        if (!token) return;
+        tensor.shape[1] = options.setup.tokens;
+        tensor.strides[0] = tensor.strides[1] * options.setup.tokens;
+    };
+    gdn_args &args = problem.args;
+    for (gdn_tensor *tensor : {&args.q, &args.k, &args.v, &args.g, &args.beta, &args.b, &args.w, &args.beta_k, &args.beta_v, &args.o}) stretch(*tensor, true);
+    for (gdn_tensor *tensor : {&args.initial_state, &args.final_state}) stretch(*tensor, false);
+
+    const Context context(options.setup.target, options.setup.threads);
+    check(gdn_supports(context.get(), &args), "this call");
+    const ordered_json json = explain(context, args);
+    if (options.json) {
+        std::printf("%s\n", json.dump(2).c_str());
+        return;
+    }
+    std::printf("%s%s, batch %lld, %lld tokens%s\n", style().bold, options.setup.text().c_str(), static_cast<long long>(options.setup.batch),
+                static_cast<long long>(options.setup.tokens), style().off);
+    print_value(json, 2);
+}
+
+}  // namespace
+
+void add_explain(CLI::App &app) {
+    auto options = std::make_shared<Options>();
+    CLI::App &command = *app.add_subcommand("explain", "Which kernels a call runs, on which target, and why");
+    add_setup_options(command, options->setup);
+    command.add_option("--tokens", options->setup.tokens, "Tokens of a sequence; 1 is a step")->check(CLI::NonNegativeNumber)->capture_default_str();
+    command.add_option("--batch", options->setup.batch, "Sequences")->check(CLI::PositiveNumber)->capture_default_str();
+    command.add_flag("--json", options->json, "Print one JSON object");
+    command.footer("Examples:\n  gdn explain --variant gdn2 --dtype bf16\n  gdn explain --variant kda --tokens 1 --logits --l2norm --json");
+    command.callback([options] { run(*options); });
+}
+
+}  // namespace gdn::cli
