@@ -14,9 +14,23 @@ using namespace Halide;
 namespace gdn {
 namespace {
 
+// Two float32 as bfloat16, rounded to nearest even, `low` in the lower half of a 32-bit lane.
+Expr pack_bf16(const Expr &low, const Expr &high) {
+    auto rounded = [](const Expr &x) -> Expr {
+        Expr u = reinterpret<uint32_t>(x);
+        return u + 0x7fff + ((u >> 16) & 1);
+    };
+    return (rounded(low) >> 16) | (rounded(high) & ~cast<uint32_t>(0xffff));
+}
+
+// sum + both products of two packed pairs: one vdpbf16ps per vector, by the name under which Halide's x86 backend has it.
+Expr dot_bf16(const Expr &sum, const Expr &x, const Expr &y) {
+    return Internal::Call::make(Float(32), "dpbf16ps", {sum, x, y}, Internal::Call::PureExtern);
+}
+
 class CoreChunk : public Generator<CoreChunk> {
 public:
-    GeneratorParam<std::string> core{"core", "channel_tied"}, size{"size", "128x128"};
+    GeneratorParam<std::string> core{"core", "channel_tied"}, size{"size", "128x128"}, precision{"precision", "f32"};
     GeneratorParam<std::string> schedule_name{"schedule", "x86_avx512"}, config_text{"config", ""};
 
     Input<Buffer<float, 2>> q{"q"}, a{"a"};            // (c, r)
@@ -32,7 +46,9 @@ public:
         const Core kind = core_of(core);
         st.size = Size(size);
         machine = machine_of(get_target(), schedule_name);
-        config = core_chunk_space(machine, st.size).parse(config_text);
+        st.low = precision.value() == "low";
+        _halide_user_assert(!st.low || get_target().has_feature(Target::AVX512_Zen4)) << "low precision needs a target with vdpbf16ps\n";
+        config = core_chunk_space(machine, st.size, st.low).parse(config_text);
         const int C = st.chunk = config["chunk"];
         const int panel = st.panel = config["panel"];
         st.scalar_decay = kind == Core::ScalarTied;
@@ -116,22 +132,38 @@ public:
             st.levels.push_back(L);
         }
 
+        // Lines of coming rows, fetched one by one from inside the loop that reads the state: `per_tile` of them for every tile. The
+        // intrinsic's value is 0, so that LLVM drops the addition and keeps the fetch.
+        const int lines = config["fetch_lines"], tile_rows = config["rows"], tile_cols = config["cols"];
+        auto fetch = [&](const Expr &step, const Expr &tile, const Expr &per_tile) -> Expr {
+            if (lines == 0) return 0.0f;
+            if (!st.line.defined()) {
+                Expr address = next(s / lines + i * (per_tile / lines)) + cast<uint64_t>((s % lines) * 64);
+                st.line = Func("line");
+                st.line(s, i) = Internal::Call::make(Int(32), Internal::Call::prefetch, {reinterpret(Handle(), address), 0, 1, 1},
+                                                     Internal::Call::Intrinsic);
+            }
+            return cast<float>(st.line(step, tile));
+        };
+
         // State read: Y = (gamma e) S0 and (gamma q) S0 in one product of 2C rows.
         st.rk = RDom(0, K, "rk");
         st.prod = Func("prod");
         st.prod(jl, m, p) = 0.0f;
-        Expr fetched = 0.0f;
-        if (config["fetch_lines"] > 0) {
-            // One line per two key channels of a tile. The intrinsic's value is 0, so that LLVM drops the addition and keeps the fetch.
-            const int lines = config["fetch_lines"], tile_rows = config["rows"], tile_cols = config["cols"];
-            Expr tile = m / tile_rows + (jl / tile_cols) * (2 * C / tile_rows) + p * ((2 * C / tile_rows) * (panel / tile_cols));
-            Expr address = next(s / lines + i * (K / 2 / lines)) + cast<uint64_t>((s % lines) * 64);
-            st.line = Func("line");
-            st.line(s, i) = Internal::Call::make(Int(32), Internal::Call::prefetch, {reinterpret(Handle(), address), 0, 1, 1},
-                                                 Internal::Call::Intrinsic);
-            fetched = cast<float>(st.line(st.rk / 2, tile));
+        Expr column_tile = jl / tile_cols + p * (panel / tile_cols);
+        if (st.low) {
+            // bfloat16 products, float32 sums. Channel c is paired with channel c + K/2, so that packing needs no shuffle.
+            st.rk = RDom(0, K / 2, "rk");
+            st.read16 = Func("read16");
+            st.read16(c, m) = pack_bf16(st.read(c, m), st.read(c + K / 2, m));
+            st.state16 = Func("state16");
+            Expr lines_of_row = fetch(2 * c, column_tile, K) + fetch(2 * c + 1, column_tile, K);
+            st.state16(jl, c, p) = pack_bf16(s0(jl, c, p) + lines_of_row, s0(jl, c + K / 2, p));
+            st.prod(jl, m, p) = dot_bf16(st.prod(jl, m, p), st.read16(st.rk, m), st.state16(jl, st.rk, p));
+        } else {
+            Expr tile = m / tile_rows + column_tile * (2 * C / tile_rows);
+            st.prod(jl, m, p) += st.read(st.rk, m) * s0(jl, st.rk, p) + fetch(st.rk / 2, tile, K / 2);
         }
-        st.prod(jl, m, p) += st.read(st.rk, m) * s0(jl, st.rk, p) + fetched;
         st.y = Func("y");
         st.y(jl, m, p) = st.prod(jl, m, p);
 
@@ -155,7 +187,16 @@ public:
         st.rs = RDom(0, C, "rs");
         st.state = Func("state");
         st.state(jl, c, p) = (st.scalar_decay ? st.last() : st.last(c)) * s0(jl, c, p);
-        st.state(jl, c, p) += st.write(c, st.rs) * st.rows(jl, st.rs, p);
+        if (st.low) {
+            st.rs = RDom(0, C / 2, "rs");
+            st.write16 = Func("write16");
+            st.write16(c, s) = pack_bf16(st.write(c, s), st.write(c, s + C / 2));
+            st.rows16 = Func("rows16");
+            st.rows16(jl, r, p) = pack_bf16(st.rows(jl, r, p), st.rows(jl, r + C / 2, p));
+            st.state(jl, c, p) = dot_bf16(st.state(jl, c, p), st.write16(c, st.rs), st.rows16(jl, st.rs, p));
+        } else {
+            st.state(jl, c, p) += st.write(c, st.rs) * st.rows(jl, st.rs, p);
+        }
         s1(jl, c, p) = st.state(jl, c, p);
         st.o = o;
         st.s1 = s1;

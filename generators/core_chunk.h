@@ -26,6 +26,7 @@ struct CoreChunkStages {
     Size size{"16x16"};
     int panel = 0;  // value channels of one panel
     bool scalar_decay = false;
+    bool low = false;  // state read and state write multiply bfloat16
 
     // jl: value channel in a panel, p: panel, c: key channel, r, s: tokens, m: row of the stacked [e; q] (2C rows), i: row of a pair level
     Halide::Var jl{"jl"}, p{"p"}, c{"c"}, r{"r"}, s{"s"}, i{"i"}, b{"b"}, l{"l"}, m{"m"};
@@ -44,6 +45,10 @@ struct CoreChunkStages {
     Halide::Func rows;     // (jl, r, p)   R
     Halide::Func out;      // (jl, r, p)   o before it is stored
     Halide::Func state;    // (jl, c, p)   S1 before it is stored
+    Halide::Func read16;   // (c, m)       low only: operands of both state products as packed pairs of bfloat16,
+    Halide::Func state16;  // (jl, c, p)   channels c and c + K/2
+    Halide::Func write16;  // (c, s)       tokens s and s + C/2
+    Halide::Func rows16;   // (jl, r, p)
     Halide::Func o, s1;    // outputs (jl, p, r), (jl, c, p)
     Halide::RDom rk, rsub, ro, rs;
 };

@@ -39,6 +39,13 @@ constexpr FeatureName kFeatureNames[] = {
     {"avx512vl", kAvx512Vl},
     {"avx512_vnni", kAvx512Vnni},
     {"avx512_bf16", kAvx512Bf16},
+    {"movbe", kMovbe},
+    {"avx512ifma", kAvx512Ifma},
+    {"avx512vbmi", kAvx512Vbmi},
+    {"avx512_vbmi2", kAvx512Vbmi2},
+    {"avx512_bitalg", kAvx512Bitalg},
+    {"avx512_vpopcntdq", kAvx512Vpopcntdq},
+    {"gfni", kGfni},
     {"asimd", kNeon},
 };
 
@@ -87,6 +94,7 @@ uint64_t features_of(const CpuidWords &words) {
     add(leaf1, 9, kSsse3);
     add(leaf1, 19, kSse41);
     add(leaf1, 20, kSse42);
+    add(leaf1, 22, kMovbe);
     add(leaf1, 23, kPopcnt);
     add(words.extended_ecx, 5, kLzcnt);
 
@@ -105,11 +113,17 @@ uint64_t features_of(const CpuidWords &words) {
     if (zmm) {
         add(leaf7, 16, kAvx512F);
         add(leaf7, 17, kAvx512Dq);
+        add(leaf7, 21, kAvx512Ifma);
         add(leaf7, 28, kAvx512Cd);
         add(leaf7, 30, kAvx512Bw);
         add(leaf7, 31, kAvx512Vl);
         if (words.max_leaf >= 7) {
+            add(words.leaf7_ecx, 1, kAvx512Vbmi);
+            add(words.leaf7_ecx, 6, kAvx512Vbmi2);
+            add(words.leaf7_ecx, 8, kGfni);
             add(words.leaf7_ecx, 11, kAvx512Vnni);
+            add(words.leaf7_ecx, 12, kAvx512Bitalg);
+            add(words.leaf7_ecx, 14, kAvx512Vpopcntdq);
             add(words.leaf7_1_eax, 5, kAvx512Bf16);
         }
     }

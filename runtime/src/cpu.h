@@ -26,6 +26,13 @@ enum CpuFeature : uint64_t {
     kAvx512Vl = 1ull << 16,
     kAvx512Vnni = 1ull << 17,
     kAvx512Bf16 = 1ull << 18,
+    kMovbe = 1ull << 19,
+    kAvx512Ifma = 1ull << 20,
+    kAvx512Vbmi = 1ull << 21,
+    kAvx512Vbmi2 = 1ull << 22,
+    kAvx512Bitalg = 1ull << 23,
+    kAvx512Vpopcntdq = 1ull << 24,
+    kGfni = 1ull << 25,
     kNeon = 1ull << 32,
     kUnknownFeature = 1ull << 63,  // no CPU has it: a target that names a feature which this library cannot check never runs
 };

@@ -19,7 +19,7 @@ std::vector<int> divisors(int n, std::vector<int> wanted) {
 
 }  // namespace
 
-Space cpu_core_chunk_space(const Machine &m, const Size &size) {
+Space cpu_core_chunk_space(const Machine &m, const Size &size, bool low) {
     const bool narrow = m.lanes < 16;  // 4 x 16 tiles: 8 accumulators of AVX2, 16 of NEON
     Space s;
     s.add("chunk", ParamKind::Algorithm, {8}, 8);
@@ -42,6 +42,7 @@ Space cpu_core_chunk_space(const Machine &m, const Size &size) {
         return std::max(c["rows"], c["state_rows"]) * c["cols"] / m.lanes <= m.registers - m.registers / 8;
     });
     s.add("unroll_k", ParamKind::Schedule, {2, 4, 8}, 2);
+    if (low) s.require("low precision reads the state in tiles of eight rows", [](const Config &c) { return c["rows"] == 8; });
     s.add("stage_from", ParamKind::Schedule, {1, 2, 4, 8}, 4);
     s.add("dot_s", ParamKind::Schedule, {1, 2, 4}, narrow ? 2 : 4);
     s.add("dot_registers", ParamKind::Schedule, {4, 8, 16}, narrow ? 8 : 16);
@@ -75,7 +76,14 @@ void cpu_apply_core_chunk(CoreChunkStages &st, const Config &k, const Machine &m
     RVar ko("ko"), ki("ki");
     st.prod.update().split(st.rk, ko, ki, k["unroll_k"]).reorder(st.jl, st.m, ki, ko)
         .vectorize(st.jl, vec).unroll(st.jl).unroll(st.m).unroll(ki);
-    if (st.line.defined()) st.line.compute_at(st.prod, ko).store_in(stack).unroll(st.s);
+    if (st.low) {
+        st.state16.compute_at(st.y, jo).store_in(stack).vectorize(st.jl, vec).unroll(st.jl);
+        st.rows16.compute_at(st.o, st.p).store_in(stack).vectorize(st.jl, vec).unroll(st.r);
+    }
+    if (st.line.defined()) {
+        if (st.low) st.line.compute_at(st.state16, st.c); else st.line.compute_at(st.prod, ko);
+        st.line.store_in(stack).unroll(st.s);
+    }
 
     // Substitution and output: one vector of columns at a time, all rows of the chunk in registers.
     st.rows.compute_at(st.o, st.p).store_in(stack).split(st.jl, jo, ji, vec).reorder(ji, st.r, jo).vectorize(ji).unroll(st.r);
@@ -95,8 +103,8 @@ void cpu_apply_core_chunk(CoreChunkStages &st, const Config &k, const Machine &m
     } else {
         scratch(st.last).vectorize(st.c, vec);
     }
-    by_block(st.read, st.m);
-    by_block(st.write, st.s);
+    by_block(st.low ? st.read16 : st.read, st.m);
+    by_block(st.low ? st.write16 : st.write, st.s);
 
     scratch(st.mix).bound_extent(st.s, C).vectorize(st.s, token_vec).unroll(st.m);
     const int stage_from = k["stage_from"], dot_s = k["dot_s"], dot_registers = k["dot_registers"];
