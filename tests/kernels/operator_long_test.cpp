@@ -16,13 +16,12 @@ namespace {
 
 class OperatorLong : public ::testing::TestWithParam<std::string> {};
 
-// K = V = 16, one head. Token tensors lie `stride` elements apart, so that the last token is more than 2^32 elements away; the memory behind them
-// repeats every `period` tokens, so that it is small. o repeats too: what is left at the end are its last `period` tokens.
+// K = V = 16, one head. The tokens of q and o (f32) or of k, v and g (f16) lie so far apart that the last one is 2^33 elements away; the memory behind
+// every tensor repeats after `period` tokens, so that it is small. o repeats too: what is left of it at the end are its last `period` tokens.
 void million_tokens(const std::string &target, gdn_dtype dtype) {
     const std::int64_t T = std::int64_t{1} << (small_budget() ? 16 : 20), period = 512, K = 16;
-    const std::int64_t stride = (std::int64_t{1} << 33) / T;
+    const std::int64_t far = (std::int64_t{1} << 33) / T, near = 16, stride_f32 = dtype == GDN_DTYPE_F32 ? far : near, stride_f16 = dtype == GDN_DTYPE_F16 ? far : near;
     const auto bytes = static_cast<std::int64_t>(dtype_bytes(dtype));
-    const auto piece = static_cast<std::size_t>(period * stride * bytes);
 
     gdn_reference::Operands x;
     x.variant = GDN_VARIANT_KDA;
@@ -34,7 +33,8 @@ void million_tokens(const std::string &target, gdn_dtype dtype) {
     gdn_args args;
     gdn_args_init(&args);
     args.variant = GDN_VARIANT_KDA;
-    const auto tensor = [&](gdn_reference::Array *array, std::int64_t channels, gdn_tensor &view, auto draw) {
+    const auto tensor = [&](gdn_reference::Array *array, std::int64_t channels, gdn_tensor &view, std::int64_t stride, auto draw) {
+        const auto piece = static_cast<std::size_t>(period * stride * bytes);
         mappings.push_back(std::make_unique<RepeatedMapping>(piece, static_cast<std::size_t>(T / period)));
         unsigned char *data = mappings.back()->data();
         view.data = data;
@@ -60,15 +60,18 @@ void million_tokens(const std::string &target, gdn_dtype dtype) {
     };
     const auto unit = [&](std::vector<double> &row) {
         double sum = 0;
-        for (double &value : row) sum += (value = random.normal()) * value;
+        for (double &value : row) {
+            value = random.normal();
+            sum += value * value;
+        }
         for (double &value : row) value /= std::sqrt(sum);
     };
-    tensor(&x.q, K, args.q, unit);
-    tensor(&x.k, K, args.k, unit);
-    tensor(&x.v, K, args.v, [&](std::vector<double> &row) { for (double &value : row) value = random.normal(); });
-    tensor(&x.g, K, args.g, [&](std::vector<double> &row) { for (double &value : row) value = -random.log_uniform(1e-6, 1e-3); });
-    tensor(&x.beta, 0, args.beta, [&](std::vector<double> &row) { row[0] = random.uniform(); });
-    tensor(nullptr, K, args.o, unit);
+    tensor(&x.q, K, args.q, stride_f32, unit);
+    tensor(&x.k, K, args.k, stride_f16, unit);
+    tensor(&x.v, K, args.v, stride_f16, [&](std::vector<double> &row) { for (double &value : row) value = random.normal(); });
+    tensor(&x.g, K, args.g, stride_f16, [&](std::vector<double> &row) { for (double &value : row) value = -random.log_uniform(1e-6, 1e-3); });
+    tensor(&x.beta, 0, args.beta, near, [&](std::vector<double> &row) { row[0] = random.uniform(); });
+    tensor(nullptr, K, args.o, stride_f32, unit);
     for (const auto &mapping : mappings)
         if (!mapping->data()) GTEST_SKIP() << "no address space for 2^33 elements";
     HostTensor final_state(GDN_DTYPE_F32, {1, 1, K, K});
@@ -106,7 +109,7 @@ void million_tokens(const std::string &target, gdn_dtype dtype) {
     ErrorSum o_sum, S_sum;
     for (std::int64_t t = 0; t < period; t++)
         for (std::int64_t d = 0; d < K; d++)
-            o_sum.add(load_element(dtype, static_cast<unsigned char *>(args.o.data) + (t * stride + d) * bytes), o[static_cast<std::size_t>(t * K + d)]);
+            o_sum.add(load_element(dtype, static_cast<unsigned char *>(args.o.data) + (t * stride_f32 + d) * bytes), o[static_cast<std::size_t>(t * K + d)]);
     const std::vector<float> given = final_state.read();
     for (std::size_t i = 0; i < given.size(); i++) S_sum.add(given[i], state[i]);
     EXPECT_TRUE(o_sum.error().within(dtype == GDN_DTYPE_F32 ? kBoundF32 : kBound16)) << o_sum.error().rms;
