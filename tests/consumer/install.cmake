@@ -1,0 +1,11 @@
+# cmake -D build=.. -D first=.. -D prefix=.. -P install.cmake: installs into `first`, then moves the tree to `prefix`.
+file(REMOVE_RECURSE ${first} ${prefix})
+execute_process(COMMAND ${CMAKE_COMMAND} --install ${build} --prefix ${first} COMMAND_ERROR_IS_FATAL ANY OUTPUT_QUIET)
+file(RENAME ${first} ${prefix})
+file(GLOB_RECURSE texts ${prefix}/*.cmake ${prefix}/*.pc ${prefix}/*.h ${prefix}/*.hpp)
+foreach(text IN LISTS texts)
+  file(STRINGS ${text} lines REGEX "${build}|${first}")
+  if(lines)
+    message(FATAL_ERROR "${text} names the build: ${lines}")
+  endif()
+endforeach()
