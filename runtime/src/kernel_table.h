@@ -72,7 +72,7 @@ struct KernelRow {
     Type dtype;
     int32_t k;                  // 0 = run time (a multiple of 16)
     int32_t v;                  // 0 = run time, for cores a multiple of `panel`
-    int32_t panel;              // core_chunk: columns of one panel of u, S and o; core_step of run-time V: the unit of V. 0 elsewhere
+    int32_t panel;              // cores of run-time V: V is a multiple of it; core_chunk: columns of one panel of u, S and o. 0 elsewhere
     int32_t chunk;              // core_chunk: tokens of one call. 0 elsewhere
     int32_t rows;               // core_chunk: state rows per step of the read loop. 0 elsewhere
     int32_t cols;               // core_chunk: state columns of one read tile. 0 elsewhere

@@ -15,7 +15,7 @@ struct Parameter {
 };
 
 constexpr Parameter kParameters[] = {
-    {"time_block", &RunParams::time_block, 16, 4096, 16},
+    {"time_block", &RunParams::time_block, 8, 4096, 8},
     {"task_grain", &RunParams::task_grain, 0, 65536, 1},
     {"short_steps", &RunParams::short_steps, 1, 64, 1},
     {"tail_steps", &RunParams::tail_steps, 0, 15, 1},

@@ -131,11 +131,11 @@ public:
         return false;
     }
 
-    /// No output meets an input or another output. initial_state and final_state are left to the slot rules where they are one memory.
-    bool overlaps(bool state_in_place) {
+    /// No output meets an input or another output, but `final` may be the memory of `initial` (the slot rules look at that).
+    bool overlaps(const gdn_tensor *initial, const gdn_tensor *final) {
         for (int32_t i = 0; i < output_count_; i++) {
             for (int32_t j = 0; j < input_count_; j++) {
-                if (state_in_place && !strcmp(outputs_[i].name, "final_state") && !strcmp(inputs_[j].name, "initial_state")) {
+                if (outputs_[i].tensor == final && inputs_[j].tensor == initial) {
                     continue;
                 }
                 if (meet(outputs_[i], inputs_[j])) {
@@ -264,7 +264,7 @@ public:
     Builder(const Dispatch &dispatch, const gdn_args &args, Entry entry, Plan *plan) : dispatch_(dispatch), a_(args), entry_(entry), p_(*plan) {}
 
     gdn_status run() {
-        if (options() && tensors() && states() && sequences() && check_.overlaps(state_in_place_) && slots() && kernels()) {
+        if (options() && tensors() && states() && sequences() && check_.overlaps(&a_.initial_state, state_in_place_ ? &a_.final_state : nullptr) && slots() && kernels()) {
             return GDN_STATUS_OK;
         }
         return check_.status;
@@ -823,6 +823,13 @@ private:
         if (!stage()) {
             return false;
         }
+        p_.gla_copy = nullptr;
+        if (p_.gla && !p_.map[kSourceV] && p_.source[kSourceV].type != Type::kF32) {
+            p_.gla_copy = map_row(MapKind::kCopy, p_.source[kSourceV].type);
+            if (!p_.gla_copy) {
+                return check_.unsupported("no map kernel of this library reads v as %s", dtype_name(a_.v.dtype));
+            }
+        }
         Need need;
         p_.store = nullptr;
         if (p_.o.type != Type::kF32) {
@@ -849,6 +856,9 @@ private:
         p_.chunk = dispatch_.find(need, p_.kp, p_.vp);
         if (a_.precision == GDN_PRECISION_LOW && !p_.chunk) {
             return check_.unsupported("precision low: no such kernel for variant %s, K=%d, V=%d on this machine", facts_->name, p_.k, p_.v);
+        }
+        if (!p_.step && p_.snapshot_count && p_.snapshot_kind == GDN_SNAPSHOT_LAST_TOKENS) {
+            return check_.unsupported("snapshots of the last tokens need a step kernel, this library has none for variant %s", facts_->name);
         }
         if (p_.chunk && p_.chunk->chunk > kMaxRows) {
             p_.chunk = nullptr;

@@ -91,7 +91,8 @@ struct Plan {
     const KernelRow *stage;
     const KernelRow *map[kSources];
     float map_pad[kSources];
-    const KernelRow *store;  // NULL where o is float32
+    const KernelRow *store;     // NULL where o is float32
+    const KernelRow *gla_copy;  // gla: brings v to the u rows where v is read by the stage and is not float32
     Form form;
 
     // cores; any of them may be missing where another can stand in

@@ -1,0 +1,94 @@
+// Calling the kernels: descriptors and argument vectors built once per worker and call; per kernel call only addresses, strides and extents move.
+#pragma once
+
+#include <cstdint>
+
+#include "halide_glue.h"
+#include "plan.h"
+#include "state.h"
+#include "workspace.h"
+
+namespace gdn {
+
+/// Rows that the stage reads in one call: consecutive tokens of one head, or consecutive heads of one token.
+struct RowGroup {
+    const char *data[kSources];
+    int32_t stride[kSources];      // elements from row to row
+    const char *A_log, *dt_bias;
+    int32_t A_log_stride, dt_bias_stride;
+};
+
+/// Row for tensors that are absent: zeros in any dtype.
+const char *zero_row();
+
+class Calls {
+public:
+    Calls(const Plan &plan, const Division &division, const Arena &arena, char *memory);
+    Calls(const Calls &) = delete;
+    Calls &operator=(const Calls &) = delete;
+
+    /// Sources of n rows -> scratch rows first .. first + n.
+    void stage(const RowGroup &group, int32_t first, int32_t n);
+    /// Makes rows from n to the chunk's end tokens that change nothing: q = a = e = u = 0, alpha = 1, beta = 0.
+    void pad(int32_t n);
+    /// One chunk of scratch rows; o_rows apart by o_stride elements. `column` is where the slice begins in the u rows.
+    void chunk(State from, State to, int32_t column, float *o_rows, int32_t o_stride);
+    /// One token of `heads` heads in scratch rows first .. (first = 0 for more than one); strides between heads in elements.
+    void step(bool v_first, int32_t first, int32_t heads, int32_t column, State from, int32_t from_head, State to, int32_t to_head, float *o_rows,
+              int32_t o_stride);
+    /// Scratch rows of o -> n rows of `columns` channels of the caller's o at `to`, `stride` elements apart.
+    void store(int32_t first, int32_t n, int32_t columns, char *to, int32_t stride);
+
+    float *o_scratch() const { return o_; }
+    uint64_t *slots() const { return slots_; }
+    State pong() const { return {pong_, columns_}; }
+    State home(int32_t i) const { return {homes_ + (int64_t)i * plan_.kp * plan_.vp, columns_}; }
+
+    bool failed() const { return failed_ != nullptr; }
+    const char *failed_kernel() const { return failed_; }
+    const char *failed_text() const { return context_.error; }
+
+private:
+    void call(const KernelRow *row, void **argv);
+    void map(int source, const RowGroup &group, int32_t n);
+    void build_stage();
+    void build_map();
+    void build_chunk();
+    void build_step();
+    void build_store();
+
+    const Plan &plan_;
+    const Division &division_;
+    const int32_t columns_;  // of vp, in a slice
+    KernelContext context_;
+    void *context_pointer_ = &context_;
+    const char *failed_ = nullptr;
+
+    float *q_, *a_, *alpha_, *u_, *e_, *o_, *slice_u_, *pong_, *homes_;
+    float *raw_[kSources];
+    uint64_t *slots_;
+    int32_t alpha_row_, e_row_;  // elements of a row
+    // Kernels may count on 64-byte alignment of every row array; rows of one element in the middle of theirs go through here.
+    alignas(64) float one_alpha_[kMaxRows];
+    alignas(64) float one_e_[kMaxRows];
+
+    enum { kIn = 8, kOut = 5 };  // of the stage: sources, A_log, dt_bias; q, a, alpha, u, e
+    Buffer stage_in_[kIn], stage_out_[kOut];
+    float stage_scale_, gate_scale_, lower_bound_;
+    void *stage_argv_[1 + 3 + kIn + kOut];
+
+    Buffer map_in_[kSources], map_A_log_, map_dt_bias_, map_out_;
+    float map_gate_scale_, map_pad_;
+    int32_t map_valid_;
+    void *map_argv_[1 + 4 + 3 + 1];
+
+    bool chunk_built_ = false, step_built_ = false, map_built_ = false;
+    Buffer chunk_[9];  // q a alpha u e S0 next o S1
+    void *chunk_argv_[1 + 9];
+    Buffer step_[8];   // q a alpha u e S0 o S1
+    void *step_argv_[1 + 8];
+    Buffer store_[2];  // o y
+    void *store_argv_[1 + 2];
+};
+
+}  // namespace gdn

@@ -1,0 +1,140 @@
+#include "workspace.h"
+
+#include <algorithm>
+
+namespace gdn {
+
+namespace {
+
+// Heads whose states live in workspace are worked on together (time blocks go over them) as far as this many bytes per worker allow.
+constexpr size_t kWorkerBytes = 248 << 10;
+
+// Less work than this (state elements touched) is done before another thread has woken up.
+constexpr int64_t kWorthThreads = 1 << 17;
+
+int32_t most_slices(const Plan &plan) { return plan.run.v_slice_min > 0 ? std::max(1, plan.vp / std::max(16, plan.run.v_slice_min)) : 1; }
+
+}  // namespace
+
+Arena arena_of(const Plan &plan) {
+    Arena arena;
+    size_t at = 0;
+    const auto take = [&at](size_t floats) {
+        const size_t from = at;
+        at += (floats * sizeof(float) + 63) & ~(size_t)63;
+        return from;
+    };
+    const size_t rows = (size_t)plan.rows(), kp = (size_t)plan.kp, vp = (size_t)plan.vp, state = kp * vp;
+    arena.q = take(rows * kp);
+    arena.a = take(rows * kp);
+    arena.alpha = take(rows * (plan.scalar ? 1 : kp));
+    arena.u = take(rows * vp);
+    arena.e = take(rows * (plan.own ? kp : 1));
+    arena.o = take(rows * vp);
+    for (int i = 0; i < kSources; i++) {
+        const bool value = i == kSourceV || i == kSourceW;
+        arena.raw[i] = plan.map[i] ? take(rows * (plan.source[i].width == 1 ? 1 : value ? vp : kp)) : 0;
+    }
+    arena.slice_u = most_slices(plan) > 1 ? take(rows * vp / 2) : 0;
+    arena.slot_count = plan.chunk ? std::max(1, fetch_slots(*plan.chunk, plan.kp, plan.vp)) : 0;
+    arena.slots = take((size_t)arena.slot_count * 2);
+    arena.pong = take(state);
+    arena.home_count = 0;
+    if (!plan.direct()) {
+        const size_t used = at, one = state * sizeof(float);
+        const size_t fit = used < kWorkerBytes ? (kWorkerBytes - used) / one : 0;
+        arena.home_count = (int32_t)std::min<size_t>(std::max<size_t>(fit, 1), (size_t)plan.hv);
+    }
+    arena.homes = take(state * (size_t)arena.home_count);
+    arena.bytes = at;
+    return arena;
+}
+
+Division divide(const Plan &plan, const Dispatch &dispatch, int32_t threads) {
+    Division d;
+    d.heads_per_task = plan.hv;
+    d.groups = d.slices = d.lanes = 1;
+    d.slice_columns = plan.vp;
+    d.tasks = plan.n;
+    d.chunk = plan.chunk;
+    d.step = plan.step;
+    d.v_first_step = plan.v_first_step;
+    const int64_t total = plan.cu.data ? plan.tokens : plan.n * plan.tokens;
+    if (threads <= 1 || plan.n == 0 || total * plan.hv * plan.kp * plan.vp < kWorthThreads) {
+        return d;
+    }
+    int64_t longest = plan.tokens;
+    if (plan.cu.data) {
+        longest = 1;
+        for (int64_t s = 0; s < plan.n; s++) {
+            longest = std::max(longest, plan.sequence_length(s));
+        }
+    }
+    const int64_t units = plan.n * plan.hv;
+    if (units < threads) {
+        // Too few heads: cut the value channels, whose columns do not meet before o. Chunks only: a step is over too soon.
+        for (int32_t slices = (int32_t)std::min<int64_t>(threads / units, most_slices(plan)); slices > 1; slices--) {
+            const int32_t columns = plan.vp / slices;
+            if (plan.vp % slices || columns % 16 || longest <= plan.run.short_steps || !plan.chunk) {
+                continue;
+            }
+            Need need;
+            need.family = Family::kCoreChunk;
+            need.precision = plan.chunk->precision;
+            need.decay = plan.chunk->decay;
+            need.erase = plan.chunk->erase;
+            const KernelRow *chunk = dispatch.find(need, plan.kp, columns);
+            need.family = Family::kCoreStep;
+            need.precision = Precision::kF32;
+            const KernelRow *step = dispatch.find(need, plan.kp, columns);
+            need.layout = Layout::kVFirst;
+            const KernelRow *v_first_step = plan.v_first_step ? dispatch.find(need, plan.kp, columns) : nullptr;
+            if (!chunk || chunk->target != plan.chunk->target || chunk->chunk != plan.chunk->chunk || !step != !plan.step ||
+                !v_first_step != !plan.v_first_step || fetch_slots(*chunk, plan.kp, columns) > fetch_slots(*plan.chunk, plan.kp, plan.vp)) {
+                continue;
+            }
+            d.slices = slices;
+            d.slice_columns = columns;
+            d.chunk = chunk;
+            d.step = step;
+            d.v_first_step = v_first_step;
+            break;
+        }
+        d.heads_per_task = 1;
+    } else if (plan.run.task_grain > 0) {
+        d.heads_per_task = std::min(plan.run.task_grain, plan.hv);
+    } else {
+        // Largest group of heads (time blocks like many) whose longest worker has at most 5 % more than its share.
+        const double share = (double)total * plan.hv / threads;
+        int32_t best = 1;
+        double best_load = 1e300;
+        for (int32_t heads = plan.hv; heads >= 1; heads--) {
+            const int64_t groups = (plan.hv + heads - 1) / heads, tasks = groups * plan.n;
+            // Equal tasks go in rounds; with unequal lengths the longest may start last.
+            const double equal = (double)((tasks + threads - 1) / threads) * heads * ((double)total / (double)plan.n);
+            const double load = longest * plan.n == total ? equal : share + (double)heads * (double)longest;
+            if (load < best_load * 0.999) {
+                best = heads;
+                best_load = load;
+            }
+            if (load <= share * 1.05) {
+                break;
+            }
+        }
+        d.heads_per_task = best;
+    }
+    d.groups = (plan.hv + d.heads_per_task - 1) / d.heads_per_task;
+    d.tasks = plan.n * d.groups * d.slices;
+    d.lanes = (int32_t)std::min<int64_t>(threads, d.tasks);
+    return d;
+}
+
+size_t workspace_bytes(const Plan &plan, int32_t threads) {
+    int64_t lanes = 0;
+    if (__builtin_mul_overflow(plan.n, (int64_t)plan.hv * most_slices(plan), &lanes) || lanes > threads) {
+        lanes = threads;
+    }
+    return arena_of(plan).bytes * (size_t)std::max<int64_t>(lanes, 1);
+}
+
+}  // namespace gdn
