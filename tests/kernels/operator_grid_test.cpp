@@ -190,13 +190,13 @@ TEST_P(OperatorLengths, OwnChoice) { EXPECT_TRUE(matches_reference(GetParam().c,
 
 TEST_P(OperatorLengths, AllChunks) {
     Context context(GetParam().target);
-    context.apply("core_chunk.short_steps 0\ncore_chunk.tail_steps 0\n");
+    context.apply("core_chunk.short_steps 1\ncore_chunk.tail_steps 0\n");
     EXPECT_TRUE(matches_reference(GetParam().c, context));
 }
 
 TEST_P(OperatorLengths, AllSteps) {
     Context context(GetParam().target);
-    context.apply("core_chunk.short_steps 1000\n");
+    context.apply("core_chunk.short_steps 64\ncore_chunk.tail_steps 15\n");
     EXPECT_TRUE(matches_reference(GetParam().c, context));
 }
 
