@@ -3,6 +3,9 @@
 //   T[r,s]    = <e_r, D_rs a_s>, s < r        A_qk[r,s] = <q_r, D_rs a_s>, s <= r       D_rs = decay between s and r
 //   (I + T) R = U - (gamma e) S0              O = (gamma q) S0 + A_qk R                 S1 = gamma_C S0 + (a to the end)^T R
 //
+// With snapshots=all (the block core) the state after every token is wanted, R gives it without another read of the state:
+//   S_t = Diag(alpha_t) S_{t-1} + a_t r_t^T
+//
 // No variant and no dtype is known here; both were dealt with when the rows were staged.
 #include "core_chunk.h"
 
@@ -30,7 +33,8 @@ Expr dot_bf16(const Expr &sum, const Expr &x, const Expr &y) {
 
 class CoreChunk : public Generator<CoreChunk> {
 public:
-    GeneratorParam<std::string> core{"core", "channel_tied"}, size{"size", "128x128"}, precision{"precision", "f32"};
+    GeneratorParam<std::string> core{"core", "channel_tied"}, size{"size", "128x128"}, precision{"precision", "f32"},
+        snapshots{"snapshots", "none"};
     GeneratorParam<std::string> schedule_name{"schedule", "x86_avx512"}, config_text{"config", ""};
 
     Input<Buffer<float, 2>> q{"q"}, a{"a"};            // (c, r)
@@ -40,13 +44,16 @@ public:
     Input<Buffer<float, 3>> s0{"S0"};                  // (jl, c, p)
     Input<Buffer<uint64_t, 1>> next{"next"};           // addresses of rows that the caller will want soon
     Output<Buffer<float, 3>> o{"o"};                   // (jl, p, r)
-    Output<Buffer<float, 3>> s1{"S1"};                 // (jl, c, p)
+    Output<Buffer<float>> s1{"S1"};                    // (jl, c, p); with snapshots (jl, c, p, t), as many tokens as its extent says
+
+    void configure() { s1.set_dimensions(snapshots.value() == "all" ? 4 : 3); }
 
     void generate() {
         const Core kind = core_of(core);
         st.size = Size(size);
         machine = machine_of(get_target(), schedule_name);
         st.low = precision.value() == "low";
+        st.snapshots = snapshots.value() == "all";
         _halide_user_assert(!st.low || get_target().has_feature(Target::AVX512_Zen4)) << "low precision needs a target with vdpbf16ps\n";
         config = core_chunk_space(machine, st.size, st.low).parse(config_text);
         const int C = st.chunk = config["chunk"];
@@ -184,6 +191,18 @@ public:
         o(jl, p, r) = st.out(jl, r, p);
 
         // State write.
+        if (st.snapshots) {
+            st.rs = RDom(0, min(s1.dim(3).extent(), C), "rs");
+            const Var t = st.s;
+            s1(jl, c, p, t) = undef<float>();
+            Expr before = select(st.rs == 0, s0(jl, c, p), s1(jl, c, p, max(st.rs - 1, 0)));
+            Expr decay = st.scalar_decay ? st.alpha(st.rs) : st.alpha(c, st.rs);
+            s1(jl, c, p, st.rs) = decay * before + a(c, st.rs) * st.rows(jl, st.rs, p);
+            st.o = o;
+            st.s1 = s1;
+            set_shapes(K, panels);
+            return;
+        }
         st.rs = RDom(0, C, "rs");
         st.state = Func("state");
         st.state(jl, c, p) = (st.scalar_decay ? st.last() : st.last(c)) * s0(jl, c, p);
@@ -201,7 +220,18 @@ public:
         st.o = o;
         st.s1 = s1;
 
-        // Shapes. Rows are scratch of the library; the state and o are the caller's.
+        set_shapes(K, panels);
+    }
+
+    void schedule() {
+        apply_core_chunk(st, config, machine);
+        require_all_read(config);
+    }
+
+private:
+    // Rows are scratch of the library; the state and o are the caller's.
+    void set_shapes(const Expr &K, const Expr &panels) {
+        const int C = st.chunk, panel = st.panel;
         auto token_rows = [&](auto &x, const Expr &width) {
             x.dim(0).set_bounds(0, width);
             x.dim(1).set_bounds(0, C).set_stride(width);
@@ -210,7 +240,7 @@ public:
         token_rows(q, K);
         token_rows(a, K);
         token_rows(alpha, st.scalar_decay ? Expr(1) : K);
-        token_rows(e, kind == Core::ChannelOwn ? K : Expr(1));
+        token_rows(e, core_of(core) == Core::ChannelOwn ? K : Expr(1));
         u.dim(0).set_bounds(0, panel);
         u.dim(1).set_bounds(0, panels).set_stride(panel);
         u.dim(2).set_bounds(0, C).set_stride(panels * panel);
@@ -235,12 +265,6 @@ public:
         next.dim(0).set_min(0);
     }
 
-    void schedule() {
-        apply_core_chunk(st, config, machine);
-        require_all_read(config);
-    }
-
-private:
     CoreChunkStages st;
     Machine machine;
     Config config;

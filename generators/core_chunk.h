@@ -26,6 +26,7 @@ struct CoreChunkStages {
     Size size{"16x16"};
     int panel = 0;  // value channels of one panel
     bool scalar_decay = false;
+    bool snapshots = false;  // the state after every token is written, not only the last
     bool low = false;  // state read and state write multiply bfloat16
 
     // jl: value channel in a panel, p: panel, c: key channel, r, s: tokens, m: row of the stacked [e; q] (2C rows), i: row of a pair level

@@ -62,15 +62,22 @@ void cpu_apply_core_chunk(CoreChunkStages &st, const Config &k, const Machine &m
 
     // Outputs: both walk the panels in one loop, so that y, R and the state tiles of a panel are made once.
     st.o.bound(st.jl, 0, panel).split(st.jl, jo, ji, vec).reorder(ji, st.r, jo, st.p).vectorize(ji).unroll(st.r);
-    st.s1.split(st.c, co, ci, k["state_rows"]).split(st.jl, jo, ji, cols).reorder(ji, ci, co, jo, st.p).vectorize(ji, vec).unroll(ji).unroll(ci);
-    st.s1.compute_with(st.o, st.p);
-
-    // State write: a register tile of state_rows x cols, C rank-one updates.
-    st.state.compute_at(st.s1, co).vectorize(st.jl, vec).unroll(st.jl).unroll(st.c);
-    st.state.update().reorder(st.jl, st.c, st.rs).vectorize(st.jl, vec).unroll(st.jl).unroll(st.c).unroll(st.rs, 2);
+    const int state_rows = k["state_rows"];
+    if (st.snapshots) {
+        // Token by token within a tile, each reading what the one before has just stored.
+        st.s1.bound(st.jl, 0, panel).update().split(st.c, co, ci, state_rows).split(st.jl, jo, ji, cols)
+            .reorder(ji, ci, st.rs, jo, co, st.p).vectorize(ji, vec).unroll(ji).unroll(ci);
+    } else {
+        // A register tile of state_rows x cols, C rank-one updates.
+        st.s1.split(st.c, co, ci, state_rows).split(st.jl, jo, ji, cols).reorder(ji, ci, co, jo, st.p)
+            .vectorize(ji, vec).unroll(ji).unroll(ci).compute_with(st.o, st.p);
+        st.state.compute_at(st.s1, co).vectorize(st.jl, vec).unroll(st.jl).unroll(st.c);
+        st.state.update().reorder(st.jl, st.c, st.rs).vectorize(st.jl, vec).unroll(st.jl).unroll(st.c).unroll(st.rs, 2);
+    }
 
     // State read: [2C x K] * [K x panel] in register tiles of rows x cols.
-    st.y.compute_at(st.o, st.p).store_in(stack)
+    auto per_panel = [&](Func &f) -> Func & { return (st.snapshots ? f.compute_root() : f.compute_at(st.o, st.p)).store_in(stack); };
+    per_panel(st.y)
         .split(st.m, ro, ri, k["rows"]).split(st.jl, jo, ji, cols).reorder(ji, ri, ro, jo).vectorize(ji, vec).unroll(ji).unroll(ri);
     st.prod.compute_at(st.y, ro).vectorize(st.jl, vec).unroll(st.jl).unroll(st.m);
     RVar ko("ko"), ki("ki");
@@ -78,7 +85,7 @@ void cpu_apply_core_chunk(CoreChunkStages &st, const Config &k, const Machine &m
         .vectorize(st.jl, vec).unroll(st.jl).unroll(st.m).unroll(ki);
     if (st.low) {
         st.state16.compute_at(st.y, jo).store_in(stack).vectorize(st.jl, vec).unroll(st.jl);
-        st.rows16.compute_at(st.o, st.p).store_in(stack).vectorize(st.jl, vec).unroll(st.r);
+        per_panel(st.rows16).vectorize(st.jl, vec).unroll(st.r);
     }
     if (st.line.defined()) {
         if (st.low) st.line.compute_at(st.state16, st.c); else st.line.compute_at(st.prod, ko);
@@ -86,7 +93,7 @@ void cpu_apply_core_chunk(CoreChunkStages &st, const Config &k, const Machine &m
     }
 
     // Substitution and output: one vector of columns at a time, all rows of the chunk in registers.
-    st.rows.compute_at(st.o, st.p).store_in(stack).split(st.jl, jo, ji, vec).reorder(ji, st.r, jo).vectorize(ji).unroll(st.r);
+    per_panel(st.rows).split(st.jl, jo, ji, vec).reorder(ji, st.r, jo).vectorize(ji).unroll(st.r);
     st.solve.compute_at(st.rows, jo).vectorize(st.jl, vec).unroll(st.r);
     st.solve.update().reorder(st.jl, st.rsub.x, st.rsub.y).vectorize(st.jl, vec).unroll(st.rsub.x).unroll(st.rsub.y);
     st.out.compute_at(st.o, jo).vectorize(st.jl, vec).unroll(st.r);
