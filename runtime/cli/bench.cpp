@@ -111,16 +111,12 @@ private:
     size_t next_ = 0;
 };
 
-/// The core kernel of an explanation: {"kernel": symbol, "target": .., "config": ..}.
-ordered_json core_of(const ordered_json &explanation, const std::string &family) {
-    ordered_json result = {{"kernel", nullptr}, {"target", explanation.value("target", "")}, {"config", nullptr}};
-    for (const ordered_json &kernel : explanation.value("kernels", ordered_json::array())) {
-        if (kernel.value("family", "") != family) continue;
-        result["kernel"] = kernel.value("name", "");
-        result["target"] = kernel.value("target", result["target"]);
-        result["config"] = kernel.value("config", "");
+/// The core kernel of an explanation, role "chunk" or "step": {"kernel": symbol, "target": .., "config": ..}.
+ordered_json core_of(const ordered_json &explanation, const std::string &role) {
+    for (const ordered_json &kernel : explanation["kernels"]) {
+        if (kernel["role"] == role) return {{"kernel", kernel["kernel"]}, {"target", kernel["target"]}, {"config", kernel["config"]}};
     }
-    return result;
+    return {{"kernel", nullptr}, {"target", explanation["target"]}, {"config", nullptr}};
 }
 
 /// What the chunk of 8 tokens executes per token-head: the two products with the state [16 x K] x [K x V] and [K x 8] x [8 x V], the decay of the
@@ -147,13 +143,13 @@ ordered_json spread(const std::vector<double> &x) {
 }
 
 /// Fields that chunk and step have in common.
-ordered_json result_of(const Subject &subject, const std::string &family, const Distance &distance, const Contender &contender, const Rounds &rounds) {
+ordered_json result_of(const Subject &subject, const std::string &role, const Distance &distance, const Contender &contender, const Rounds &rounds) {
     const double ns = median(contender.ns) / subject.token_heads(), flop = counted_flop(subject.setup());
     const std::vector<double> efficiency = efficiencies(subject, contender, rounds);
     ordered_json json = subject.setup().json();
     json["ns_per_token_head"] = ns;
     json["flop_per_token_head"] = flop;
-    json["executed_flop_per_token_head"] = family == "core_chunk" ? executed_chunk_flop(subject.setup()) : flop;
+    json["executed_flop_per_token_head"] = role == "chunk" ? executed_chunk_flop(subject.setup()) : flop;
     json["gflops"] = flop / ns;
     json["peak_gflops"] = median(rounds.peak);
     json["efficiency"] = median(efficiency);
@@ -161,7 +157,7 @@ ordered_json result_of(const Subject &subject, const std::string &family, const 
     json["rel_error"] = distance.rms();
     json["rel_error_o"] = distance.o.rms;
     json["rel_error_state"] = distance.state.rms;
-    json.update(core_of(subject.explanation(), family));
+    json.update(core_of(subject.explanation(), role));
     json["median_ns"] = median(contender.ns);
     json["mad_ns"] = mad(contender.ns);
     json["calls_per_sample"] = contender.calls;
@@ -242,12 +238,12 @@ struct Field {
         : kind(kind), options(options), cpu(pin_for(options)), main(kind, options.setup, options) {
         if (!options.against.empty()) other = std::make_unique<Subject>(kind, changed(options.setup, options.against), options);
         if (options.setup.threads > 1) single = std::make_unique<Subject>(main, 1, options);
-        lanes = vector_lanes(core_of(main.explanation(), family())["target"].get<std::string>());
+        lanes = vector_lanes(core_of(main.explanation(), role())["target"].get<std::string>());
         cpus = allowed_cpus();
         cpus.resize(std::min(cpus.size(), static_cast<size_t>(options.setup.threads)));
     }
 
-    std::string family() const { return kind == Kind::kStep ? "core_step" : "core_chunk"; }
+    std::string role() const { return kind == Kind::kStep ? "step" : "chunk"; }
 
     /// Verifies, measures with `extra` contenders beside, and returns the object to print.
     ordered_json run(std::vector<Contender *> extra, double sample_seconds) {
@@ -265,14 +261,13 @@ struct Field {
         std::vector<double> scaling;  // FMA loops on all CPUs over one on the first, both pinned
         const auto peak = [&] {
             if (!single) return fma_peak(lanes);
-            const double one = fma_peak(lanes, {cpus[0]}), all = fma_peak(lanes, cpus);
-            scaling.push_back(all / one);
-            return all;
+            scaling.push_back(fma_sustained(lanes, cpus) / fma_sustained(lanes, {cpus[0]}));
+            return fma_peak(lanes, cpus);
         };
         rounds = measure(contenders, peak, options.rounds, sample_seconds, "measuring");
 
-        ordered_json json = {{"benchmark", kind == Kind::kStep ? "step" : "chunk"}};
-        json.update(result_of(main, family(), distance, x, rounds));
+        ordered_json json = {{"benchmark", role()}};
+        json.update(result_of(main, role(), distance, x, rounds));
         if (single) {
             const double n = static_cast<double>(cpus.size());
             json["speedup"] = median(ratios(z.ns, x.ns));
@@ -281,7 +276,7 @@ struct Field {
         }
         if (other) {
             json["against"] = {{"changes", options.against}};
-            json["against"].update(result_of(*other, family(), other_distance, y, rounds));
+            json["against"].update(result_of(*other, role(), other_distance, y, rounds));
             json.update(comparison(main, x, *other, y));
         }
         add_run_facts(json, options, cpu, rounds);
@@ -452,7 +447,7 @@ void bench_block(Options options) {
     }
 
     const ordered_json explanation = explain(context, block.args);
-    const int lanes = vector_lanes(explanation.value("target", ""));
+    const int lanes = vector_lanes(explanation["target"]);
     const Rounds rounds = measure({&x, &y}, [&] { return fma_peak(lanes); }, options.rounds, 2e-3, "measuring");
     const double token_heads = static_cast<double>(N * T * setup.heads);
     const std::vector<double> paired = ratios(x.ns, y.ns);
@@ -465,7 +460,7 @@ void bench_block(Options options) {
     json["time_ratio_of_medians"] = median(x.ns) / median(y.ns);
     json["time_ratio_spread"] = spread(paired);
     json["rel_error"] = distance.rms();
-    json.update(core_of(explanation, "core_chunk"));
+    json.update(core_of(explanation, "chunk"));
     json["median_ns"] = median(x.ns);
     json["mad_ns"] = mad(x.ns);
     json["samples"] = x.ns;

@@ -318,14 +318,6 @@ void print_wrapped(const std::string &text, int indent, int width) {
     std::printf("\n");
 }
 
-void print_kernels(const Memory &memory, const Piece &piece) {
-    const gdn_args args = memory.args(piece);
-    const nlohmann::ordered_json json = explain(memory.context, args);
-    for (const nlohmann::ordered_json &kernel : json.value("kernels", nlohmann::ordered_json::array())) {
-        std::printf("    %-11s %s %s\n", kernel.value("family", "").c_str(), kernel.value("name", "").c_str(), kernel.value("why", "").c_str());
-    }
-}
-
 void run(const Options &options) {
     const Style &s = style();
     const fs::path path = text_file(options);
@@ -346,7 +338,7 @@ void run(const Options &options) {
     if (!right) throw Failure(kExitVerification, "the operator disagrees with the recurrence");
 
     // The whole text, piece by piece; the peak is sampled on the way.
-    const int lanes = vector_lanes(explain(memory.context, memory.args(Piece(1))).value("target", ""));
+    const int lanes = vector_lanes(explain(memory.context, memory.args(Piece(1)))["target"]);
     Reader reader(layer, text);
     Piece piece(kPiece);
     double seconds = 0, peak = fma_peak(lanes);
@@ -374,7 +366,7 @@ void run(const Options &options) {
                 seconds * 1e9 / token_heads, gflops);
     if (options.threads == 1) std::printf(", %s%.0f %%%s of this core's peak of %.0f", s.bold, 100 * gflops / peak, s.off, peak);
     std::printf("\n");
-    print_kernels(memory, piece);
+    print_kernels(explain(memory.context, memory.args(piece)), false);
 
     // On from the end of the text, each drawn byte being the next one that is read.
     std::string story = text;
@@ -395,7 +387,7 @@ void run(const Options &options) {
     std::printf("\n%sDecode%s   %s bytes/s one by one: %.0f ns per token and head, the state of %lld KiB a head in place\n", s.bold, s.off,
                 grouped(static_cast<int64_t>(kTimedSteps / step_seconds)).c_str(), step_seconds * 1e9 / static_cast<double>(kTimedSteps * kHeads),
                 static_cast<long long>(kDim * kDim * 4 / 1024));
-    print_kernels(memory, token);
+    print_kernels(explain(memory.context, memory.args(token)), false);
 
     const auto common = static_cast<unsigned char>(std::max_element(counts, counts + 256) - counts);
     std::printf("\n%sMemory%s   No weight was trained. Each head writes \"what came after the last 1 .. %lld bytes\" into its state, and reads it back:\n", s.bold, s.off,

@@ -16,27 +16,6 @@ struct Options {
     bool json = false;
 };
 
-/// An explanation as indented lines: whatever fields the library gives.
-void print_value(const ordered_json &value, int indent) {
-    if (value.is_object()) {
-        for (const auto &[name, field] : value.items()) {
-            const bool nested = field.is_structured() && !field.empty();
-            std::printf("%*s%-*s%s", indent, "", nested ? 0 : 16 - indent / 2, name.c_str(), nested ? ":\n" : " ");
-            if (nested) print_value(field, indent + 2);
-            else std::printf("%s\n", field.is_string() ? field.get<std::string>().c_str() : field.dump().c_str());
-        }
-    } else if (value.is_array()) {
-        for (const ordered_json &item : value) {
-            if (item.is_structured()) {
-                print_value(item, indent);
-                if (&item != &value.back()) std::printf("\n");
-            } else {
-                std::printf("%*s%s\n", indent, "", item.is_string() ? item.get<std::string>().c_str() : item.dump().c_str());
-            }
-        }
-    }
-}
-
 void run(const Options &options) {
     // Choosing kernels needs extents and dtypes only: one token's memory stands for all of them.
     Setup small = options.setup;
@@ -63,7 +42,14 @@ void run(const Options &options) {
     }
     std::printf("%s%s, batch %lld, %lld tokens%s\n", style().bold, options.setup.text().c_str(), static_cast<long long>(options.setup.batch),
                 static_cast<long long>(options.setup.tokens), style().off);
-    print_value(json, 2);
+    std::printf("  %starget%s  %s: %s\n  %skernels%s\n", style().bold, style().off, json["target"].get<std::string>().c_str(),
+                json["target_why"].get<std::string>().c_str(), style().bold, style().off);
+    print_kernels(json, true);
+    std::printf("  %show%s\n", style().bold, style().off);
+    for (const auto &[name, value] : json.items()) {
+        const bool said = name == "kernels" || name == "target" || name == "target_why" || options.setup.json().contains(name);
+        if (!said) std::printf("    %-16s %s\n", name.c_str(), value.is_string() ? value.get<std::string>().c_str() : value.dump().c_str());
+    }
 }
 
 }  // namespace

@@ -29,7 +29,7 @@ ordered_json facts() {
     }
     const Setup setup;
     const Context context("auto", 1);
-    json["target"] = explain(context, Problem(setup, Inputs::kModerate, 1).args).value("target", "");
+    json["target"] = explain(context, Problem(setup, Inputs::kModerate, 1).args)["target"];
     json["targets"] = ordered_json::array();
     for (int64_t i = 0; i < gdn_target_count(); i++) {
         gdn_target_info info;

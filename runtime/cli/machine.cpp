@@ -1,10 +1,12 @@
 #include "machine.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <cstring>
 #include <ctime>
 #include <fstream>
+#include <functional>
 #include <new>
 #include <thread>
 #include <utility>
@@ -34,6 +36,27 @@ std::string field(const std::string &path, const std::string &key) {
         return begin == std::string::npos ? "" : line.substr(begin);
     }
     return "";
+}
+
+/// Sum of body() over pinned threads that start together.
+double on_each(const std::vector<int> &cpus, const std::function<double()> &body) {
+    std::vector<double> results(cpus.size(), 0.0);
+    std::atomic<size_t> waiting{cpus.size()};
+    std::vector<std::thread> threads;
+    for (size_t i = 0; i < cpus.size(); i++) {
+        threads.emplace_back([&, i] {
+            pin(cpus[i]);
+            waiting--;
+            while (waiting) sched_yield();
+            results[i] = body();
+        });
+    }
+    double sum = 0;
+    for (size_t i = 0; i < cpus.size(); i++) {
+        threads[i].join();
+        sum += results[i];
+    }
+    return sum;
 }
 
 }  // namespace
@@ -160,20 +183,11 @@ int vector_lanes(const std::string &target) {
 }
 
 double fma_peak(int lanes, const std::vector<int> &cpus) {
-    std::vector<double> peaks(cpus.size(), 0.0);
-    std::vector<std::thread> threads;
-    for (size_t i = 0; i < cpus.size(); i++) {
-        threads.emplace_back([&, i] {
-            pin(cpus[i]);
-            peaks[i] = fma_peak(lanes);
-        });
-    }
-    double sum = 0;
-    for (size_t i = 0; i < cpus.size(); i++) {
-        threads[i].join();
-        sum += peaks[i];
-    }
-    return sum;
+    return on_each(cpus, [lanes] { return fma_peak(lanes); });
+}
+
+double fma_sustained(int lanes, const std::vector<int> &cpus) {
+    return on_each(cpus, [lanes] { return fma_rate(lanes, 12); });
 }
 
 }  // namespace gdn::cli

@@ -54,10 +54,14 @@ private:
 /// Lanes of float32 in a vector register of the target: 16, 8 or 4.
 int vector_lanes(const std::string &target);
 
-/// Independent multiply-adds from registers at a vector width: GFLOP/s of the calling thread, the best of three runs of about a millisecond.
+/// Independent multiply-adds from registers at a vector width: GFLOP/s of the calling thread over about `milliseconds` (of a core of 100 GFLOP/s).
+double fma_rate(int lanes, int milliseconds);
+/// The best of three runs of a millisecond.
 double fma_peak(int lanes);
 /// The same on `cpus` at once, one pinned thread each: the sum.
 double fma_peak(int lanes, const std::vector<int> &cpus);
+/// As before, but what the threads get done together within a few milliseconds, not their best moments: shows whether the cores are free.
+double fma_sustained(int lanes, const std::vector<int> &cpus);
 
 /// x *= factor over n floats (a multiple of 16, 64-byte aligned): what touching a state once costs.
 void sweep(float *x, size_t n, float factor, int lanes);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <limits>
@@ -178,6 +180,16 @@ nlohmann::ordered_json explain(const Context &context, const gdn_args &args) {
     check(gdn_explain(context.get(), &args, text.data(), text.size(), &needed), "explain");
     text.resize(std::strlen(text.c_str()));
     return nlohmann::ordered_json::parse(text);
+}
+
+void print_kernels(const nlohmann::ordered_json &explanation, bool with_config) {
+    for (const nlohmann::ordered_json &kernel : explanation["kernels"]) {
+        std::string role = kernel["role"];
+        if (kernel.contains("tensor")) role += " " + kernel["tensor"].get<std::string>();
+        std::printf("    %-7s %s\n            %s%s%s\n", role.c_str(), kernel["kernel"].get<std::string>().c_str(), style().dim,
+                    kernel["why"].get<std::string>().c_str(), style().off);
+        if (with_config) std::printf("            %s%s%s\n", style().dim, kernel["config"].get<std::string>().c_str(), style().off);
+    }
 }
 
 const char *inputs_name(Inputs inputs) {

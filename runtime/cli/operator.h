@@ -57,8 +57,10 @@ private:
     std::unique_ptr<gdn_context, Destroy> context_;
 };
 
-/// gdn_explain() as an object.
+/// gdn_explain() as an object: "target", "kernels": [{"role", "kernel", "target", "config", "why"}] and more.
 nlohmann::ordered_json explain(const Context &context, const gdn_args &args);
+/// Its kernels for people: role, symbol, reason, and the configuration if asked for.
+void print_kernels(const nlohmann::ordered_json &explanation, bool with_config);
 
 /// What the tensors hold: the standard inputs of the tests (tests/support/case.h), drawn fast enough for large tensors.
 enum class Inputs {

@@ -89,15 +89,16 @@ __attribute__((target("avx"))) void sweep8(float *x, size_t n, float factor) {
 
 }  // namespace
 
+double fma_rate(int lanes, int milliseconds) {
+    const long rounds = 4000000L / lanes * milliseconds;  // 12 chains of `lanes` at 100 GFLOP/s
+    const double start = now();
+    run(lanes, rounds);
+    return 2.0 * kChains * lanes * static_cast<double>(rounds) / (now() - start) * 1e-9;
+}
+
 double fma_peak(int lanes) {
-    const long rounds = 200000;  // 12 chains of 16 lanes at 100 GFLOP/s: 0.8 ms
     double best = 0;
-    for (int repeat = 0; repeat < 3; repeat++) {
-        const double start = now();
-        run(lanes, rounds);
-        const double time = now() - start;
-        best = std::max(best, 2.0 * kChains * lanes * static_cast<double>(rounds) / time * 1e-9);
-    }
+    for (int repeat = 0; repeat < 3; repeat++) best = std::max(best, fma_rate(lanes, 1));
     return best;
 }
 
