@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# instructions.sh LIBGDN_SO: reads the library's x86 machine code. No instruction is one vendor's own (SSE4a, 3DNow, XOP, FMA4; AMX), and each
+# instructions.sh LIBGDN_SO TARGET...: reads the library's x86 machine code. No instruction is one vendor's own (SSE4a, 3DNow, XOP, FMA4; AMX), and each
 # kernel keeps to the features of its target, which is part of its name.
 set -euo pipefail
 code=$(mktemp)
@@ -29,10 +29,15 @@ refuse "XOP" '^[^ ]+ (vpcmov|vpcom[a-z]+|vpperm|vprot[bwdq]|vpsh[al][bwdq]|vpmac
 refuse "FMA4" '^[^ ]+ vfn?m(add|sub|addsub|subadd)[ps][sd] '
 refuse "AVX-512 in an AVX2 kernel" '^gdnk_[^ ]*__x86_avx2[^ ]* .*(%zmm|%k[0-7]|%[xy]mm(1[6-9]|2[0-9]|3[01]))'
 refuse "AVX in a reference kernel" '^gdnk_[^ ]*__x86_reference[^ ]* (v[a-z]|.*%[yz]mm)'
-refuse "BF16 products in a kernel that is not for low precision" '^gdnk_[^ ]*__x86_avx512(__[^ ]*|_argv|) (vdpbf16ps|vcvtne2?ps2?2?bf16|vpdpbusd)'
+refuse "BF16 products in a kernel that is not for low precision" '^gdnk_[^ ]*__x86_avx512(__[^ ]*)? (vdpbf16ps|vcvtne2?ps2?2?bf16|vpdpbusd)'
 refuse "AVX outside the kernels" '^(gdn_|_Z|halide_)[^ ]* v[a-z].*%[xyz]mm'
 
-present "512-bit FMA in an AVX-512 kernel" '^gdnk_[^ ]*__x86_avx512[^ ]* vfmadd.*%zmm'
-present "256-bit FMA in an AVX2 kernel" '^gdnk_[^ ]*__x86_avx2[^ ]* vfmadd.*%ymm'
-present "SSE products in a reference kernel" '^gdnk_[^ ]*__x86_reference[^ ]* mulps'
+for target in "${@:2}"; do
+    case $target in
+    x86_avx512*) present "512-bit FMA in $target" "^gdnk_[^ ]*__$target(__[^ ]*)? vfmadd.*%zmm" ;;
+    x86_avx2) present "256-bit FMA in $target" "^gdnk_[^ ]*__$target(__[^ ]*)? vfmadd.*%ymm" ;;
+    x86_reference) present "SSE products in $target" "^gdnk_[^ ]*__$target(__[^ ]*)? mulps" ;;
+    *) echo "no instruction to look for in $target"; failed=1 ;;
+    esac
+done
 exit $failed

@@ -97,13 +97,13 @@ def tensor(array):
 
 class Context:
     def __init__(self, library=None, num_threads=0, target=None, check_values=False):
+        self._handle = ctypes.c_void_p()
         self._lib = library if isinstance(library, ctypes.CDLL) else load(library)
         options = ContextOptions()
         self._lib.gdn_context_options_init(options)
         options.num_threads = num_threads
         options.flags = CHECK_VALUES if check_values else 0
         options.target = target.encode() if target else None
-        self._handle = ctypes.c_void_p()
         self._check(self._lib.gdn_context_create(options, self._handle))
 
     def close(self):
