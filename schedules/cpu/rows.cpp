@@ -9,14 +9,14 @@ using Halide::MemoryType;
 using Halide::TailStrategy;
 using Halide::Var;
 
-// Both sums of a norm where the token is staged.
+// The sums of a norm where the token is staged.
 void place_norm(L2Norm &n, Func &at, const Var &t, bool unroll) {
     const auto stack = MemoryType::Stack;
     n.inverse.bound_extent(n.t, 1).compute_at(at, t).store_in(stack);
-    n.square.bound_extent(n.t, 1).compute_at(at, t).store_in(stack);
-    n.square.update().atomic().vectorize(n.lane);
-    n.partial.compute_at(at, t).store_in(stack).vectorize(n.l);
-    n.partial.update().reorder(n.l, n.block).vectorize(n.l);
+    int lanes = 4 << n.folded.size();
+    n.partial.bound_extent(n.l, lanes).compute_at(at, t).store_in(stack).vectorize(n.l, lanes);
+    n.partial.update().reorder(n.l, n.block).vectorize(n.l, lanes);
+    for (Func &f : n.folded) f.bound_extent(n.l, lanes /= 2).compute_at(at, t).store_in(stack).vectorize(n.l, lanes);
     if (unroll) n.partial.update().unroll(n.block);
 }
 
