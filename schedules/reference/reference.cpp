@@ -66,14 +66,13 @@ void reference_apply_core_step(CoreStepStages &st, const Config &, const Machine
     const auto stack = MemoryType::Stack;
     for (Func *f : {&st.erase, &st.query}) f->compute_at(st.o, st.h).store_in(stack).vectorize(st.c, vec);
     st.qa.compute_at(st.o, st.h).store_in(stack);
-    st.s1.compute_with(st.o, st.h);
     for (Func *f : {&st.r, &st.dots}) f->compute_at(st.o, st.h).store_in(stack);
     if (st.v_first) {
-        st.s1.vectorize(st.c, vec);
+        st.s1.vectorize(st.c, vec).compute_with(st.o, st.h);
         st.partial.compute_at(st.dots, st.j).store_in(stack).vectorize(st.l);
         st.partial.update().reorder(st.l, st.rb).vectorize(st.l);
     } else {
-        st.s1.vectorize(st.j, vec);
+        st.s1.update().reorder(st.j, st.rw, st.h).vectorize(st.j, vec).compute_with(st.o, st.h);
         st.dots.vectorize(st.j, vec).update().reorder(st.j, st.rk).vectorize(st.j, vec);
     }
 }
