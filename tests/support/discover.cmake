@@ -1,6 +1,6 @@
 # Run by ctest: lists the tests of one GoogleTest executable and adds them. An ordinary test becomes <label>.<Suite>.<Test>; all values of a
 # parameterised one become <label>.<Instance>/<Suite>.<Test>, since thousands of processes would cost more than the tests.
-# In: executable, emulator, list (the cached result), prefix, label.
+# In: executable, emulator, environment, list (the cached result), prefix, label.
 if(NOT EXISTS ${executable})
   add_test(${prefix}${label}.NOT_BUILT ${executable})
   return()
@@ -39,7 +39,7 @@ if(NOT EXISTS ${list} OR ${executable} IS_NEWER_THAN ${list} OR ${CMAKE_CURRENT_
     endif()
     string(REGEX REPLACE "/\\*$" "" shown "${name}")
     string(APPEND text "add_test([[${prefix}${label}.${shown}]] ${emulator} [[${executable}]] [[--gtest_filter=${name}]] --gtest_brief=0)\n"
-      "set_tests_properties([[${prefix}${label}.${shown}]] PROPERTIES LABELS [[${prefix}${label}]] TIMEOUT 600 SKIP_REGULAR_EXPRESSION"
+      "set_tests_properties([[${prefix}${label}.${shown}]] PROPERTIES LABELS [[${prefix}${label}]] ENVIRONMENT [[${environment}]] TIMEOUT 600 SKIP_REGULAR_EXPRESSION"
       " [[\\[  PASSED  \\] 0 tests\\.\n\\[  SKIPPED \\] [^\n]*\n(\\[  SKIPPED \\][^\n]*\n)+$]])\n")
   endforeach()
   file(WRITE ${list} "${text}")
