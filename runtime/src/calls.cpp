@@ -46,9 +46,7 @@ void Calls::call(const KernelRow *row, void **argv) {
 
 void Calls::build_stage() {
     const KernelRow &row = *plan_.stage;
-    const bool g_scalar = row.variant == StageVariant::kGdn, b_scalar = g_scalar || row.variant == StageVariant::kKda;
     const int32_t kp = plan_.kp, vp = plan_.vp;
-    const int32_t width[kIn] = {kp, kp, vp, g_scalar ? 1 : kp, b_scalar ? 1 : kp, vp, 1, g_scalar ? 1 : kp};
     stage_scale_ = plan_.scale;
     gate_scale_ = plan_.gate_scale;
     lower_bound_ = plan_.lower_bound;
@@ -60,7 +58,7 @@ void Calls::build_stage() {
     for (int i = 0; i < kIn; i++) {
         const bool f32 = i >= kSources || (i == kSourceG && row.form != Form::kLogits);
         stage_in_[i].init(f32 ? Type::kF32 : row.dtype, 2);
-        stage_in_[i].dim(0, width[i], 1);
+        stage_in_[i].dim(0, i < kSources ? plan_.row_width(i) : i == kSources ? 1 : plan_.row_width(kSourceG), 1);
         stage_in_[i].host(kZeros);
         *argv++ = &stage_in_[i].b;
     }
@@ -164,8 +162,7 @@ void Calls::map(int source, const RowGroup &group, int32_t n) {
     }
     const KernelRow *row = plan_.map[source];
     const TokenView &view = plan_.source[source];
-    const bool value = source == kSourceV || source == kSourceW;
-    const int32_t width = view.width == 1 ? 1 : value ? plan_.vp : plan_.kp;
+    const int32_t width = plan_.row_width(source);
     // allow_neg_eigval doubles beta and b, never w.
     map_gate_scale_ = source == kSourceB ? plan_.gate_scale : 1.0f;
     map_pad_ = plan_.map_pad[source];

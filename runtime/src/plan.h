@@ -25,6 +25,7 @@ struct TokenView {
     int32_t width;           // channels
     Type type;
     bool per_value_head;     // false: indexed by the key head
+    bool scalar;             // one number per head: no channel axis
 };
 
 /// A_log, dt_bias: one row per head.
@@ -104,6 +105,14 @@ struct Plan {
     bool aligned() const { return k == kp && v == vp; }
     /// States are driven in the caller's final_state; no copy of it in workspace.
     bool direct() const { return final.data && !v_first && aligned(); }
+    /// Channels of a source's row as the stage reads it: padded, or 1 for a gate per head. (A tensor of one channel is not such a gate.)
+    int32_t row_width(int source) const {
+        const bool scalar_g = stage->variant == StageVariant::kGdn, scalar_b = scalar_g || stage->variant == StageVariant::kKda;
+        if ((source == kSourceG && scalar_g) || (source == kSourceB && scalar_b)) {
+            return 1;
+        }
+        return source == kSourceV || source == kSourceW ? vp : kp;
+    }
     int32_t rows() const { return chunk && chunk->chunk > 8 ? chunk->chunk : 8; }
     int64_t sequence_begin(int64_t s) const { return cu.data ? cu[s] : 0; }
     int64_t sequence_length(int64_t s) const { return cu.data ? cu[s + 1] - cu[s] : tokens; }

@@ -32,8 +32,7 @@ Arena arena_of(const Plan &plan) {
     arena.e = take(rows * (plan.own ? kp : 1));
     arena.o = take(rows * vp);
     for (int i = 0; i < kSources; i++) {
-        const bool value = i == kSourceV || i == kSourceW;
-        arena.raw[i] = plan.map[i] ? take(rows * (plan.source[i].width == 1 ? 1 : value ? vp : kp)) : 0;
+        arena.raw[i] = plan.map[i] ? take(rows * (size_t)plan.row_width(i)) : 0;
     }
     arena.slice_u = most_slices(plan) > 1 ? take(rows * vp / 2) : 0;
     arena.slot_count = plan.chunk ? std::max(1, fetch_slots(*plan.chunk, plan.kp, plan.vp)) : 0;
