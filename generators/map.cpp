@@ -51,7 +51,7 @@ public:
         } else if (f == "sigmoid") {
             value = gate_scale * sigmoid(x);
         } else if (f == "softplus") {
-            value = exp_decay(-st.rate(t) * softplus(x));
+            value = softplus_decay(st.rate(t), x);
         } else if (f == "lower_bound") {
             value = exp_decay(lower_bound * sigmoid(st.rate(t) * x));
         } else {

@@ -83,7 +83,7 @@ public:
                 st.rate(t) = rate;
                 rate = st.rate(t);
             }
-            return exp_decay(-rate * softplus(x + dt_bias(c, t)));
+            return softplus_decay(rate, x + dt_bias(c, t));
         };
         in.b.value = [&](const Expr &c) { return variant.scalar_b ? Expr(e_row(0, t)) : gate(load(b, c, t)); };
         in.b.root = [&](const Expr &c) { return logits ? sqrt_sigmoid(load(b, c, t)) : sqrt(load(b, c, t)); };
