@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# pkg_config.sh PKG_CONFIG LIBDIR CC SOURCE OUTPUT: a plain C program built with what gdn.pc says, shared and static, and run.
+# pkg_config.sh LIBDIR CC SOURCE OUTPUT: a plain C program built with what gdn.pc says, shared and static, and run.
 set -euo pipefail
-pkg_config=$1 libdir=$2 cc=$3 source=$4 output=$5
-[[ -x $pkg_config ]] || { echo "skipped: no pkg-config"; exit 77; }
+libdir=$1 cc=$2 source=$3 output=$4
+command -v pkg-config >/dev/null || { echo "skipped: no pkg-config"; exit 77; }
 export PKG_CONFIG_PATH=$libdir/pkgconfig
-read -ra cflags <<<"$("$pkg_config" --cflags gdn)"
-read -ra libs <<<"$("$pkg_config" --libs gdn)"
-read -ra static_libs <<<"$("$pkg_config" --static --libs gdn)"
+read -ra cflags <<<"$(pkg-config --cflags gdn)"
+read -ra libs <<<"$(pkg-config --libs gdn)"
+read -ra static_libs <<<"$(pkg-config --static --libs gdn)"
 
 "$cc" -std=c99 -pedantic -Wall -Wextra -Werror "${cflags[@]}" "$source" -o "$output" "${libs[@]}" -lm
 LD_LIBRARY_PATH=$libdir "$output"
