@@ -34,7 +34,8 @@ public:
     Subject(Kind kind, const Setup &setup, const Options &options) : kind_(kind), setup_(setup), context_(setup.target, setup.threads) {
         sets_ = std::make_shared<std::vector<std::unique_ptr<Problem>>>();
         add_set(options);
-        // Inputs rotate over at least four times the last-level cache. A step's traffic is its state: its size is chosen through --sequences.
+        // Inputs rotate over at least four times the last-level cache. A step's traffic is its state: its size is chosen through
+        // --sequences.
         if (kind == Kind::kChunk && !options.hot) {
             const int64_t wanted = 4 * last_level_cache_bytes(), bytes = sets_->front()->bytes();
             for (int64_t sum = bytes; sum < wanted; sum += bytes) add_set(options);
@@ -64,7 +65,8 @@ public:
         // The double recurrence of 4096 tokens at K = V = 128 takes about half a second; of longer sequences the beginning is compared.
         const int64_t limit = std::max<int64_t>(64, (int64_t{1} << 26) / (setup_.dk * setup_.dv));
         const int64_t tokens = std::min(setup_.tokens, limit);
-        std::vector<std::pair<int64_t, int64_t>> places = {{0, 0}, {0, setup_.heads - 1}, {setup_.batch - 1, 0}, {setup_.batch - 1, setup_.heads - 1}};
+        std::vector<std::pair<int64_t, int64_t>> places = {
+            {0, 0}, {0, setup_.heads - 1}, {setup_.batch - 1, 0}, {setup_.batch - 1, setup_.heads - 1}};
         std::sort(places.begin(), places.end());
         places.erase(std::unique(places.begin(), places.end()), places.end());
 
@@ -119,16 +121,15 @@ ordered_json core_of(const ordered_json &explanation, const std::string &role) {
     return {{"kernel", nullptr}, {"target", explanation["target"]}, {"config", nullptr}};
 }
 
-/// What the chunk of 8 tokens executes per token-head: the two products with the state [16 x K] x [K x V] and [K x 8] x [8 x V], the decay of the
-/// state once a chunk, T and Aqk as dots of K, the substitution and Aqk R over V. The element-wise work of stage and decay products is not counted.
+/// What the chunk of 8 tokens executes per token-head: the two products with the state [16 x K] x [K x V] and [K x 8] x [8 x V], the decay
+/// of the state once a chunk, T and Aqk as dots of K, the substitution and Aqk R over V. The element-wise work of stage and decay products
+/// is not counted.
 double executed_chunk_flop(const Setup &setup) {
     const double K = static_cast<double>(setup.dk), V = static_cast<double>(setup.dv), C = 8;
     return 6 * K * V + K * V / C + 2 * C * (K + V);
 }
 
-double counted_flop(const Setup &setup) {
-    return 7.0 * static_cast<double>(setup.dk * setup.dv);
-}
+double counted_flop(const Setup &setup) { return 7.0 * static_cast<double>(setup.dk * setup.dv); }
 
 std::vector<double> efficiencies(const Subject &subject, const Contender &contender, const Rounds &rounds) {
     std::vector<double> result;
@@ -143,7 +144,8 @@ ordered_json spread(const std::vector<double> &x) {
 }
 
 /// Fields that chunk and step have in common.
-ordered_json result_of(const Subject &subject, const std::string &role, const Distance &distance, const Contender &contender, const Rounds &rounds) {
+ordered_json result_of(
+    const Subject &subject, const std::string &role, const Distance &distance, const Contender &contender, const Rounds &rounds) {
     const double ns = median(contender.ns) / subject.token_heads(), flop = counted_flop(subject.setup());
     const std::vector<double> efficiency = efficiencies(subject, contender, rounds);
     ordered_json json = subject.setup().json();
@@ -201,26 +203,28 @@ ordered_json comparison(const Subject &a, const Contender &x, const Subject &b, 
 void require_verified(const Subject &subject, const Distance &distance) {
     const Bounds bound = bounds(subject.setup());
     if (bound.hold(distance)) return;
-    throw Failure(kExitVerification, format("wrong result, nothing was timed: %s: relative error o %.3g (bound %.1g), state %.3g (bound %.1g)",
-                                            subject.setup().text().c_str(), distance.o.rms, bound.o, distance.state.rms, bound.state));
+    throw Failure(
+        kExitVerification, format("wrong result, nothing was timed: %s: relative error o %.3g (bound %.1g), state %.3g (bound %.1g)",
+                               subject.setup().text().c_str(), distance.o.rms, bound.o, distance.state.rms, bound.state));
 }
 
 std::string ceiling_text(const ordered_json &json) {
-    return format("%.1f GFLOP/s of %.1f: efficiency %s%.3f%s (%.3f to %.3f over %d rounds)", json["gflops"].get<double>(), json["peak_gflops"].get<double>(),
-                  style().bold, json["efficiency"].get<double>(), style().off, json["efficiency_spread"]["min"].get<double>(),
-                  json["efficiency_spread"]["max"].get<double>(), json["rounds"].get<int>());
+    return format("%.1f GFLOP/s of %.1f: efficiency %s%.3f%s (%.3f to %.3f over %d rounds)", json["gflops"].get<double>(),
+        json["peak_gflops"].get<double>(), style().bold, json["efficiency"].get<double>(), style().off,
+        json["efficiency_spread"]["min"].get<double>(), json["efficiency_spread"]["max"].get<double>(), json["rounds"].get<int>());
 }
 
 void print_head(const Subject &subject, const ordered_json &json) {
     const Style &s = style();
     std::printf("%s%s%s\n", s.bold, subject.setup().text().c_str(), s.off);
     std::printf("  %s, %s pages, %s\n", json["cpu"].get<std::string>().c_str(), json["pages"].get<std::string>().c_str(),
-                json["pinned_cpu"].is_null() ? "not pinned" : ("pinned to CPU " + json["pinned_cpu"].dump()).c_str());
+        json["pinned_cpu"].is_null() ? "not pinned" : ("pinned to CPU " + json["pinned_cpu"].dump()).c_str());
     std::printf("  kernel     %s\n             %s%s%s\n", json["kernel"].is_null() ? "?" : json["kernel"].get<std::string>().c_str(), s.dim,
-                json["config"].is_null() ? "" : json["config"].get<std::string>().c_str(), s.off);
+        json["config"].is_null() ? "" : json["config"].get<std::string>().c_str(), s.off);
     std::printf("  error      %.2g relative to the double recurrence\n", json["rel_error"].get<double>());
-    std::printf("  time       %s%.1f ns%s per token-head (one call %.4g us, MAD %.2f %%)\n", s.bold, json["ns_per_token_head"].get<double>(), s.off,
-                json["median_ns"].get<double>() * 1e-3, 100 * json["mad_ns"].get<double>() / json["median_ns"].get<double>());
+    std::printf("  time       %s%.1f ns%s per token-head (one call %.4g us, MAD %.2f %%)\n", s.bold,
+        json["ns_per_token_head"].get<double>(), s.off, json["median_ns"].get<double>() * 1e-3,
+        100 * json["mad_ns"].get<double>() / json["median_ns"].get<double>());
     std::printf("  speed      %s\n", ceiling_text(json).c_str());
 }
 
@@ -228,8 +232,8 @@ void print_against(const ordered_json &json) {
     if (!json.contains("against")) return;
     const ordered_json &other = json["against"];
     std::printf("  against    %s: %.1f ns; this takes %s%.3f%s of its time (%.3f to %.3f)\n", other["changes"].get<std::string>().c_str(),
-                other["ns_per_token_head"].get<double>(), style().bold, json["time_ratio"].get<double>(), style().off,
-                json["time_ratio_spread"]["min"].get<double>(), json["time_ratio_spread"]["max"].get<double>());
+        other["ns_per_token_head"].get<double>(), style().bold, json["time_ratio"].get<double>(), style().off,
+        json["time_ratio_spread"]["min"].get<double>(), json["time_ratio_spread"]["max"].get<double>());
 }
 
 /// One setup, perhaps a second one, perhaps the first one again on one thread; interleaved.
@@ -272,7 +276,8 @@ struct Field {
             const double n = static_cast<double>(cpus.size());
             json["speedup"] = median(ratios(z.ns, x.ns));
             json["single_thread_ns_per_token_head"] = median(z.ns) / main.token_heads();
-            json["thread_control"] = {{"cpus", cpus}, {"fma_scaling", median(scaling)}, {"required", 0.975 * n}, {"valid", median(scaling) >= 0.975 * n && n > 1}};
+            json["thread_control"] = {{"cpus", cpus}, {"fma_scaling", median(scaling)}, {"required", 0.975 * n},
+                {"valid", median(scaling) >= 0.975 * n && n > 1}};
         }
         if (other) {
             json["against"] = {{"changes", options.against}};
@@ -297,8 +302,9 @@ struct Field {
 void print_threads(const ordered_json &json) {
     if (!json.contains("speedup")) return;
     const ordered_json &control = json["thread_control"];
-    std::printf("  threads    %.2fx one thread; the pinned FMA loops reach %.2fx%s\n", json["speedup"].get<double>(), control["fma_scaling"].get<double>(),
-                control["valid"].get<bool>() ? "" : " (too little: the cores are not free, this run says nothing about threads)");
+    std::printf("  threads    %.2fx one thread; the pinned FMA loops reach %.2fx%s\n", json["speedup"].get<double>(),
+        control["fma_scaling"].get<double>(),
+        control["valid"].get<bool>() ? "" : " (too little: the cores are not free, this run says nothing about threads)");
 }
 
 void bench_chunk(const Options &options) {
@@ -315,9 +321,10 @@ void bench_chunk(const Options &options) {
         return;
     }
     print_head(field.main, json);
-    std::printf("  floor      the chunk's two products with the state at that peak would take %.3f of the time\n", json["gemm_floor"].get<double>());
+    std::printf("  floor      the chunk's two products with the state at that peak would take %.3f of the time\n",
+        json["gemm_floor"].get<double>());
     std::printf("  inputs     %lld set%s of %.1f MiB%s\n", static_cast<long long>(field.main.sets()), field.main.sets() == 1 ? "" : "s",
-                static_cast<double>(field.main.first().bytes()) / 1048576, options.hot ? " (hot)" : "");
+        static_cast<double>(field.main.first().bytes()) / 1048576, options.hot ? " (hot)" : "");
     print_threads(json);
     print_against(json);
 }
@@ -359,9 +366,9 @@ void bench_step(Options options) {
     }
     print_head(field.main, json);
     std::printf("  state      %.1f MiB in %lld sequence%s: %.1f GB/s read and written\n", field.main.state_bytes() / 1048576,
-                static_cast<long long>(setup.batch), setup.batch == 1 ? "" : "s", json["gbytes_per_s"].get<double>());
-    std::printf("  ceilings   %s%.3f%s of a plain sweep over the state, %s%.3f%s of the larger of sweep and 8KV flop at the peak\n", style().bold,
-                json["sweep_ratio"].get<double>(), style().off, style().bold, json["floor_ratio"].get<double>(), style().off);
+        static_cast<long long>(setup.batch), setup.batch == 1 ? "" : "s", json["gbytes_per_s"].get<double>());
+    std::printf("  ceilings   %s%.3f%s of a plain sweep over the state, %s%.3f%s of the larger of sweep and 8KV flop at the peak\n",
+        style().bold, json["sweep_ratio"].get<double>(), style().off, style().bold, json["floor_ratio"].get<double>(), style().off);
     print_threads(json);
     print_against(json);
 }
@@ -407,7 +414,8 @@ void bench_block(Options options) {
 
     const Context context(setup.target, setup.threads);
     check(gdn_supports(context.get(), &block.args), "the block");
-    Buffer block_memory = workspace(context, block.args, options.huge_pages), step_memory = workspace(context, steps[0], options.huge_pages);
+    Buffer block_memory = workspace(context, block.args, options.huge_pages),
+           step_memory = workspace(context, steps[0], options.huge_pages);
     Contender x, y;
     x.call = [&] { check(gdn_forward(context.get(), &block.args, block_memory.data(), block_memory.size()), "the block"); };
     y.call = [&] {
@@ -432,7 +440,8 @@ void bench_block(Options options) {
                 const auto *state = static_cast<const float *>(options.snapshots ? kept.memory.data() : final.memory.data()) +
                                     (options.snapshots ? t * setup.heads + hv : hv) * size;
                 gdn_test::ErrorSum state_sum;
-                for (int64_t i = 0; i < size; i++) state_sum.add(state[i], expected.snapshots[static_cast<size_t>(t)][static_cast<size_t>(i)]);
+                for (int64_t i = 0; i < size; i++)
+                    state_sum.add(state[i], expected.snapshots[static_cast<size_t>(t)][static_cast<size_t>(i)]);
                 distance.state.worst(state_sum.error());
             }
             distance.o.worst(o_sum.error());
@@ -443,12 +452,14 @@ void bench_block(Options options) {
     compare(block.o, states, block.final_state);
     compare(stepped_o, stepped_states, stepped_final);
     if (!bounds(setup).hold(distance)) {
-        throw Failure(kExitVerification, format("wrong result, nothing was timed: relative error o %.3g, state %.3g", distance.o.rms, distance.state.rms));
+        throw Failure(kExitVerification,
+            format("wrong result, nothing was timed: relative error o %.3g, state %.3g", distance.o.rms, distance.state.rms));
     }
 
     const ordered_json explanation = explain(context, block.args);
     const int lanes = vector_lanes(explanation["target"]);
-    const Rounds rounds = measure({&x, &y}, [&] { return fma_peak(lanes); }, options.rounds, 2e-3, "measuring");
+    const Rounds rounds = measure(
+        {&x, &y}, [&] { return fma_peak(lanes); }, options.rounds, 2e-3, "measuring");
     const double token_heads = static_cast<double>(N * T * setup.heads);
     const std::vector<double> paired = ratios(x.ns, y.ns);
     ordered_json json = {{"benchmark", "block"}};
@@ -471,11 +482,12 @@ void bench_block(Options options) {
         return;
     }
     std::printf("%s%s%s\n", style().bold, setup.text().c_str(), style().off);
-    std::printf("  %lld sequence%s, blocks of %lld tokens%s, relative error %.2g\n", static_cast<long long>(N), N == 1 ? "" : "s", static_cast<long long>(T),
-                options.snapshots ? ", the state kept after every token" : "", distance.rms());
-    std::printf("  block      %.1f ns per token-head\n  steps      %.1f ns\n", json["ns_per_token_head"].get<double>(), json["steps_ns_per_token_head"].get<double>());
+    std::printf("  %lld sequence%s, blocks of %lld tokens%s, relative error %.2g\n", static_cast<long long>(N), N == 1 ? "" : "s",
+        static_cast<long long>(T), options.snapshots ? ", the state kept after every token" : "", distance.rms());
+    std::printf("  block      %.1f ns per token-head\n  steps      %.1f ns\n", json["ns_per_token_head"].get<double>(),
+        json["steps_ns_per_token_head"].get<double>());
     std::printf("  ratio      %s%.3f%s (%.3f to %.3f over %d rounds)\n", style().bold, json["time_ratio"].get<double>(), style().off,
-                json["time_ratio_spread"]["min"].get<double>(), json["time_ratio_spread"]["max"].get<double>(), json["rounds"].get<int>());
+        json["time_ratio_spread"]["min"].get<double>(), json["time_ratio_spread"]["max"].get<double>(), json["rounds"].get<int>());
 }
 
 void add_run_options(CLI::App &app, Options &options) {
@@ -485,8 +497,7 @@ void add_run_options(CLI::App &app, Options &options) {
     app.add_flag("--json", options.json, "Print one JSON object");
 }
 
-template <class Run>
-void when_called(CLI::App &app, const std::shared_ptr<Options> &options, Run run) {
+template <class Run> void when_called(CLI::App &app, const std::shared_ptr<Options> &options, Run run) {
     app.callback([options, run] { run(*options); });
 }
 
@@ -495,25 +506,30 @@ void when_called(CLI::App &app, const std::shared_ptr<Options> &options, Run run
 void add_bench(CLI::App &app) {
     CLI::App &bench = *app.add_subcommand("bench", "Time the operator against the ceilings of this core");
     bench.require_subcommand(1);
-    bench.footer(
-        "Every benchmark first compares the call that it will time with the recurrence in double precision, and exits with 4 if it is out of bounds.\n"
-        "Rounds interleave the contenders with samples of the FMA peak at the kernel's vector width; efficiency is the median over rounds of\n"
-        "7 K V flop / time / peak of that round. Times include argument checks, dispatch, gates and stores.");
+    bench.footer("Every benchmark first compares the call that it will time with the recurrence in double precision, and exits with 4 if "
+                 "it is out of bounds.\n"
+                 "Rounds interleave the contenders with samples of the FMA peak at the kernel's vector width; efficiency is the median "
+                 "over rounds of\n"
+                 "7 K V flop / time / peak of that round. Times include argument checks, dispatch, gates and stores.");
 
     auto chunk = std::make_shared<Options>();
     CLI::App &chunk_app = *bench.add_subcommand("chunk", "Whole sequences through gdn_forward");
     add_setup_options(chunk_app, chunk->setup);
-    chunk_app.add_option("--tokens", chunk->setup.tokens, "Tokens of a sequence")->check(CLI::Range(int64_t{1}, int64_t{1} << 24))->capture_default_str();
-    chunk_app.add_option("--batch", chunk->setup.batch, "Sequences")->check(CLI::Range(int64_t{1}, int64_t{1} << 20))->capture_default_str();
+    chunk_app.add_option("--tokens", chunk->setup.tokens, "Tokens of a sequence")
+        ->check(CLI::Range(int64_t{1}, int64_t{1} << 24))
+        ->capture_default_str();
+    chunk_app.add_option("--batch", chunk->setup.batch, "Sequences")
+        ->check(CLI::Range(int64_t{1}, int64_t{1} << 20))
+        ->capture_default_str();
     chunk_app.add_flag("--hot", chunk->hot, "One set of inputs, instead of rotating over four times the last-level cache");
-    chunk_app.add_option("--against", chunk->against, "A second setup in the same run, as changes to the first: \"variant=kda\", \"dtype=bf16,logits\"");
+    chunk_app.add_option(
+        "--against", chunk->against, "A second setup in the same run, as changes to the first: \"variant=kda\", \"dtype=bf16,logits\"");
     add_run_options(chunk_app, *chunk);
-    chunk_app.footer(
-        "Examples:\n"
-        "  gdn bench chunk --variant gdn2\n"
-        "  gdn bench chunk --variant fg2 --against variant=kda          FG2 over KDA, interleaved\n"
-        "  gdn bench chunk --logits --l2norm --against decay=log,gate=value,l2norm=false\n"
-        "  gdn bench chunk --threads 2 --json                           with the control of two pinned FMA loops");
+    chunk_app.footer("Examples:\n"
+                     "  gdn bench chunk --variant gdn2\n"
+                     "  gdn bench chunk --variant fg2 --against variant=kda          FG2 over KDA, interleaved\n"
+                     "  gdn bench chunk --logits --l2norm --against decay=log,gate=value,l2norm=false\n"
+                     "  gdn bench chunk --threads 2 --json                           with the control of two pinned FMA loops");
     when_called(chunk_app, chunk, [](const Options &options) { bench_chunk(options); });
 
     auto step = std::make_shared<Options>();
@@ -524,12 +540,12 @@ void add_bench(CLI::App &app) {
         ->capture_default_str();
     step_app.add_option("--against", step->against, "A second setup in the same run, as changes to the first");
     add_run_options(step_app, *step);
-    step_app.footer(
-        "sweep_ratio is the time over a plain in-place sweep of the same state in the same round, floor_ratio over the larger of that sweep and\n"
-        "8 K V flop at the peak.\n\n"
-        "Examples:\n"
-        "  gdn bench step --variant gdn2 --sequences 1     hot: 16 heads, 1 MiB\n"
-        "  gdn bench step --sequences 0 --huge-pages       cold");
+    step_app.footer("sweep_ratio is the time over a plain in-place sweep of the same state in the same round, floor_ratio over the larger "
+                    "of that sweep and\n"
+                    "8 K V flop at the peak.\n\n"
+                    "Examples:\n"
+                    "  gdn bench step --variant gdn2 --sequences 1     hot: 16 heads, 1 MiB\n"
+                    "  gdn bench step --sequences 0 --huge-pages       cold");
     when_called(step_app, step, [](const Options &options) { bench_step(options); });
 
     auto block = std::make_shared<Options>();

@@ -31,7 +31,8 @@ private:
 /// Throws unless `status` is ok, with the library's own words.
 void check(gdn_status status, const char *what);
 
-// One subcommand a file. Each parses into an object that its callback owns; failures come as Failure, so a callback that returns has succeeded.
+// One subcommand a file. Each parses into an object that its callback owns; failures come as Failure, so a callback that returns has
+// succeeded.
 void add_info(CLI::App &app);
 void add_kernels(CLI::App &app);
 void add_explain(CLI::App &app);

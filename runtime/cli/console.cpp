@@ -16,9 +16,7 @@ namespace {
 
 volatile std::sig_atomic_t interrupted = 0;
 
-void on_interrupt(int) {
-    interrupted = 1;
-}
+void on_interrupt(int) { interrupted = 1; }
 
 bool wants_colour() {
     const char *no_color = std::getenv("NO_COLOR");
@@ -50,9 +48,7 @@ void check_interrupt() {
 
 Progress::Progress(std::string what) : what_(std::move(what)), terminal_(isatty(STDERR_FILENO) != 0), start_(now()) {}
 
-Progress::~Progress() {
-    clear();
-}
+Progress::~Progress() { clear(); }
 
 void Progress::update(double done, double total) {
     check_interrupt();

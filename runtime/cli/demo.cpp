@@ -1,8 +1,8 @@
 // gdn demo: a layer of GDN-2 heads reads a text.
 //
-// Nothing is trained. Head h binds the last n(h) bytes into a key (the product of their seeded sign vectors) and writes the embedding of the byte that
-// came next under it: k_t is the context before byte t, v_t the embedding of byte t, q_t the context that ends with it. What o_t reads back is
-// therefore a guess of byte t + 1, and the delta rule keeps correcting it: an n-gram memory that learns while it reads.
+// Nothing is trained. Head h binds the last n(h) bytes into a key (the product of their seeded sign vectors) and writes the embedding of
+// the byte that came next under it: k_t is the context before byte t, v_t the embedding of byte t, q_t the context that ends with it. What
+// o_t reads back is therefore a guess of byte t + 1, and the delta rule keeps correcting it: an n-gram memory that learns while it reads.
 // Gates are logits from seeded projections of the byte, as in a layer; decay, sigmoid and l2 norm run inside the operator.
 #include <algorithm>
 #include <cmath>
@@ -26,10 +26,11 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int64_t kHeads = 16, kOrders = 8, kDim = 128, kRow = kHeads * kDim;
-constexpr int64_t kPiece = 2048;                         // tokens of one prefill call; the state carries over
+constexpr int64_t kPiece = 2048;                          // tokens of one prefill call; the state carries over
 constexpr int64_t kCheckPrefill = 480, kCheckSteps = 32;  // of the check against double precision
-constexpr int64_t kWritten = 240;                        // bytes that the demo writes itself
+constexpr int64_t kWritten = 240;                         // bytes that the demo writes itself
 constexpr int64_t kTimedSteps = 1000;
+constexpr float kClosed = -100.0f;  // logit of a gate that is zero
 
 struct Options {
     std::string file, target = "auto";
@@ -72,22 +73,30 @@ private:
 
 /// Inputs and outputs of up to `capacity` consecutive tokens, [1, T, kHeads, kDim] each.
 struct Piece {
-    explicit Piece(int64_t capacity) : q(make(capacity)), k(make(capacity)), v(make(capacity)), g(make(capacity)), b(make(capacity)), w(make(capacity)), o(make(capacity)) {}
+    explicit Piece(int64_t capacity)
+        : q(make(capacity)), k(make(capacity)), v(make(capacity)), g(make(capacity)), b(make(capacity)), w(make(capacity)),
+          o(make(capacity)) {}
 
     static Tensor make(int64_t tokens) { return Tensor(GDN_DTYPE_F32, {1, tokens, kHeads, kDim}, false); }
     static float *row(const Tensor &tensor, int64_t t) { return static_cast<float *>(tensor.view.data) + t * kRow; }
 
-    void fill(const Layer &layer, const std::string &text, int64_t from, int64_t to) {
+    /// `open` false: nothing is written or erased, the memory is only read.
+    void fill(const Layer &layer, const std::string &text, int64_t from, int64_t to, bool open = true) {
         tokens = to - from;
         for (int64_t t = 0; t < tokens; t++) {
             const auto byte = static_cast<unsigned char>(text[static_cast<size_t>(from + t)]);
             layer.context(text, from + t, row(q, t));
-            if (t > 0) std::memcpy(row(k, t), row(q, t - 1), kRow * sizeof(float));
-            else layer.context(text, from - 1, row(k, 0));
+            if (t > 0)
+                std::memcpy(row(k, t), row(q, t - 1), kRow * sizeof(float));
+            else
+                layer.context(text, from - 1, row(k, 0));
             for (int64_t h = 0; h < kHeads; h++) std::memcpy(row(v, t) + h * kDim, layer.embedding(byte), kDim * sizeof(float));
             std::memcpy(row(g, t), layer.g(byte), kRow * sizeof(float));
             std::memcpy(row(b, t), layer.b(byte), kRow * sizeof(float));
             std::memcpy(row(w, t), layer.w(byte), kRow * sizeof(float));
+            for (const Tensor *gate : {&b, &w}) {
+                if (!open) std::fill_n(row(*gate, t), kRow, kClosed);
+            }
         }
         std::memset(o.memory.data(), 0xFF, o.memory.size());
     }
@@ -100,10 +109,8 @@ struct Piece {
 class Memory {
 public:
     explicit Memory(const Options &options)
-        : context(options.target, options.threads),
-          state(GDN_DTYPE_F32, {1, kHeads, kDim, kDim}, false),
-          A_log(GDN_DTYPE_F32, {kHeads}, false),
-          dt_bias(GDN_DTYPE_F32, {kHeads, kDim}, false) {
+        : context(options.target, options.threads), state(GDN_DTYPE_F32, {1, kHeads, kDim, kDim}, false),
+          A_log(GDN_DTYPE_F32, {kHeads}, false), dt_bias(GDN_DTYPE_F32, {kHeads, kDim}, false) {
         // alpha = exp(-softplus(g - 9.2)), about 1 - 1e-4: the memory reaches back ten thousand bytes.
         std::fill_n(static_cast<float *>(dt_bias.view.data), kRow, -9.2f);
     }
@@ -190,12 +197,13 @@ public:
         const std::vector<float> &s = scores(o);
         return alphabet_[static_cast<size_t>(std::max_element(s.begin(), s.end()) - s.begin())];
     }
-    /// Draws from the softmax of the scores, sharpened so that the best one mostly wins.
+    /// Draws among the bytes that come close to the best one.
     unsigned char draw(const float *o, std::mt19937_64 &engine) {
+        const double kClose = 0.7, kSharpness = 3;
         const std::vector<float> &s = scores(o);
-        const float top = *std::max_element(s.begin(), s.end());
+        const double top = std::max<double>(*std::max_element(s.begin(), s.end()), 1e-6);
         std::vector<double> weight;
-        for (float x : s) weight.push_back(std::exp(12.0 * (x - top) / std::max(top, 1e-6f)));
+        for (float x : s) weight.push_back(x < kClose * top ? 0.0 : std::exp(kSharpness * (x / top - 1)));
         return alphabet_[std::discrete_distribution<size_t>(weight.begin(), weight.end())(engine)];
     }
 
@@ -224,7 +232,8 @@ std::string read_text(const fs::path &path) {
     const size_t kMost = size_t{16} << 20;
     std::string text = stream.str().substr(0, kMost);
     if (text.size() < static_cast<size_t>(kCheckPrefill + kCheckSteps)) {
-        throw Failure(kExitUsage, format("%s is too short: the demo wants at least %lld bytes", path.c_str(), static_cast<long long>(kCheckPrefill + kCheckSteps)));
+        throw Failure(kExitUsage, format("%s is too short: the demo wants at least %lld bytes", path.c_str(),
+                                      static_cast<long long>(kCheckPrefill + kCheckSteps)));
     }
     return text;
 }
@@ -268,7 +277,8 @@ Check check_prefix(const Layer &layer, const std::string &text, Memory &memory) 
         for (int64_t h = 0; h < kHeads; h++) {
             gdn_test::ErrorSum sum;
             for (int64_t t = 0; t < piece.tokens; t++) {
-                for (int64_t d = 0; d < kDim; d++) sum.add(Piece::row(piece.o, t)[h * kDim + d], expected.o[static_cast<size_t>(((from + t) * kHeads + h) * kDim + d)]);
+                for (int64_t d = 0; d < kDim; d++)
+                    sum.add(Piece::row(piece.o, t)[h * kDim + d], expected.o[static_cast<size_t>(((from + t) * kHeads + h) * kDim + d)]);
             }
             worst.worst(sum.error());
         }
@@ -310,8 +320,10 @@ void print_wrapped(const std::string &text, int indent, int width) {
             std::printf("\n");
             column = 0;
         }
-        if (!column) std::printf("%*s", indent, "");
-        else std::printf(" ");
+        if (!column)
+            std::printf("%*s", indent, "");
+        else
+            std::printf(" ");
         std::printf("%s", word.c_str());
         column += length + (column ? 1 : 0);
     }
@@ -326,15 +338,18 @@ void run(const Options &options) {
     const Layer layer;
     Memory memory(options);
 
-    std::printf("%sGDN-2 reads %s%s: %s bytes, %lld heads of %lld x %lld, float32, %d thread%s\n", s.bold, path.filename().c_str(), s.off, grouped(T).c_str(),
-                static_cast<long long>(kHeads), static_cast<long long>(kDim), static_cast<long long>(kDim), options.threads, options.threads == 1 ? "" : "s");
+    std::printf("%sGDN-2 reads %s%s: %s bytes, %lld heads of %lld x %lld, float32, %d thread%s\n", s.bold, path.filename().c_str(), s.off,
+        grouped(T).c_str(), static_cast<long long>(kHeads), static_cast<long long>(kDim), static_cast<long long>(kDim), options.threads,
+        options.threads == 1 ? "" : "s");
 
     const Check check = check_prefix(layer, text, memory);
-    const bool right = check.prefill.within(gdn_test::kBoundF32) && check.steps.within(gdn_test::kBoundF32) && check.state.within(gdn_test::kBoundF32);
-    std::printf("\n%sRight?%s   %lld bytes by chunks, then %lld by single steps from that state, against the recurrence in double precision:\n", s.bold, s.off,
-                static_cast<long long>(kCheckPrefill), static_cast<long long>(kCheckSteps));
-    std::printf("    relative error %.1e by chunks, %.1e by steps, %.1e of the state: %s%s%s (bound %.0e)\n", check.prefill.rms, check.steps.rms, check.state.rms,
-                right ? s.good : s.bad, right ? "ok" : "out of bounds", s.off, gdn_test::kBoundF32);
+    const bool right =
+        check.prefill.within(gdn_test::kBoundF32) && check.steps.within(gdn_test::kBoundF32) && check.state.within(gdn_test::kBoundF32);
+    std::printf(
+        "\n%sRight?%s   %lld bytes by chunks, then %lld by single steps from that state, against the recurrence in double precision:\n",
+        s.bold, s.off, static_cast<long long>(kCheckPrefill), static_cast<long long>(kCheckSteps));
+    std::printf("    relative error %.1e by chunks, %.1e by steps, %.1e of the state: %s%s%s (bound %.0e)\n", check.prefill.rms,
+        check.steps.rms, check.state.rms, right ? s.good : s.bad, right ? "ok" : "out of bounds", s.off, gdn_test::kBoundF32);
     if (!right) throw Failure(kExitVerification, "the operator disagrees with the recurrence");
 
     // The whole text, piece by piece; the peak is sampled on the way.
@@ -362,40 +377,41 @@ void run(const Options &options) {
     }
     const double token_heads = static_cast<double>(T * kHeads), flop = 7.0 * kDim * kDim;
     const double gflops = flop * token_heads / seconds * 1e-9;
-    std::printf("\n%sPrefill%s  %s bytes/s: %.0f ns per token and head, %.0f GFLOP/s", s.bold, s.off, grouped(static_cast<int64_t>(static_cast<double>(T) / seconds)).c_str(),
-                seconds * 1e9 / token_heads, gflops);
+    std::printf("\n%sPrefill%s  %s bytes/s: %.0f ns per token and head, %.0f GFLOP/s", s.bold, s.off,
+        grouped(static_cast<int64_t>(static_cast<double>(T) / seconds)).c_str(), seconds * 1e9 / token_heads, gflops);
     if (options.threads == 1) std::printf(", %s%.0f %%%s of this core's peak of %.0f", s.bold, 100 * gflops / peak, s.off, peak);
     std::printf("\n");
     print_kernels(explain(memory.context, memory.args(piece)), false);
 
-    // On from the end of the text, each drawn byte being the next one that is read.
+    // On from the end of the text: each drawn byte is the next one that is read. The gates are closed, or the memory would learn its own
+    // errors.
     std::string story = text;
     std::mt19937_64 engine(7);
     Piece token(1);
-    Tensor kept(GDN_DTYPE_F32, {1, kHeads, kDim, kDim}, false);
-    std::memcpy(kept.memory.data(), memory.state.memory.data(), kept.memory.size());
     std::vector<float> last(Piece::row(piece.o, piece.tokens - 1), Piece::row(piece.o, piece.tokens - 1) + kRow);
     double step_seconds = 0;
     for (int64_t i = 0; i < kWritten; i++) {
         story.push_back(static_cast<char>(reader.draw(last.data(), engine)));
-        token.fill(layer, story, T + i, T + i + 1);
+        token.fill(layer, story, T + i, T + i + 1, false);
         memory.step(token);
         last.assign(Piece::row(token.o, 0), Piece::row(token.o, 0) + kRow);
     }
     for (int64_t i = 0; i < kTimedSteps; i++) step_seconds += memory.step(token);
     check_interrupt();
     std::printf("\n%sDecode%s   %s bytes/s one by one: %.0f ns per token and head, the state of %lld KiB a head in place\n", s.bold, s.off,
-                grouped(static_cast<int64_t>(kTimedSteps / step_seconds)).c_str(), step_seconds * 1e9 / static_cast<double>(kTimedSteps * kHeads),
-                static_cast<long long>(kDim * kDim * 4 / 1024));
+        grouped(static_cast<int64_t>(kTimedSteps / step_seconds)).c_str(), step_seconds * 1e9 / static_cast<double>(kTimedSteps * kHeads),
+        static_cast<long long>(kDim * kDim * 4 / 1024));
     print_kernels(explain(memory.context, memory.args(token)), false);
 
     const auto common = static_cast<unsigned char>(std::max_element(counts, counts + 256) - counts);
-    std::printf("\n%sMemory%s   No weight was trained. Each head writes \"what came after the last 1 .. %lld bytes\" into its state, and reads it back:\n", s.bold, s.off,
-                static_cast<long long>(kOrders));
+    std::printf("\n%sMemory%s   No weight was trained. Each head writes \"what came after the last 1 .. %lld bytes\" into its state, and "
+                "reads it back:\n",
+        s.bold, s.off, static_cast<long long>(kOrders));
     std::printf("    it guessed %s%.0f %%%s of the next bytes (%.0f %% in the second half; always guessing '%c' gives %.0f %%)\n", s.bold,
-                100.0 * static_cast<double>(hits) / static_cast<double>(T - 1), s.off, 200.0 * static_cast<double>(late_hits) / static_cast<double>(T - 1),
-                common >= 32 && common < 127 ? common : '?', 100.0 * static_cast<double>(counts[common]) / static_cast<double>(T));
-    std::printf("    and goes on, each byte drawn from its own guess:\n%s", s.dim);
+        100.0 * static_cast<double>(hits) / static_cast<double>(T - 1), s.off,
+        200.0 * static_cast<double>(late_hits) / static_cast<double>(T - 1), common >= 32 && common < 127 ? common : '?',
+        100.0 * static_cast<double>(counts[common]) / static_cast<double>(T));
+    std::printf("    and goes on with its gates closed, each byte drawn from its own guess:\n%s", s.dim);
     print_wrapped(story.substr(static_cast<size_t>(T - 60)).substr(0, 60) + " ..." + story.substr(static_cast<size_t>(T)), 6, 100);
     std::printf("%s", s.off);
 }

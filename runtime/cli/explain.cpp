@@ -17,33 +17,18 @@ struct Options {
 };
 
 void run(const Options &options) {
-    // Choosing kernels needs extents and dtypes only: one token's memory stands for all of them.
-    Setup small = options.setup;
-    small.tokens = std::min<int64_t>(small.tokens, 1);
-    small.batch = 1;
-    Problem problem(small, Inputs::kModerate, 1);
-    const auto stretch = [&](gdn_tensor &tensor, bool token) {
-        if (!tensor.data) return;
-        tensor.shape[0] = options.setup.batch;
-        if (!token) return;
-        tensor.shape[1] = options.setup.tokens;
-        tensor.strides[0] = tensor.strides[1] * options.setup.tokens;
-    };
-    gdn_args &args = problem.args;
-    for (gdn_tensor *tensor : {&args.q, &args.k, &args.v, &args.g, &args.beta, &args.b, &args.w, &args.beta_k, &args.beta_v, &args.o}) stretch(*tensor, true);
-    for (gdn_tensor *tensor : {&args.initial_state, &args.final_state}) stretch(*tensor, false);
-
+    const Problem problem(options.setup, Inputs::kNone, 0);
     const Context context(options.setup.target, options.setup.threads);
-    check(gdn_supports(context.get(), &args), "this call");
-    const ordered_json json = explain(context, args);
+    check(gdn_supports(context.get(), &problem.args), "this call");
+    const ordered_json json = explain(context, problem.args);
     if (options.json) {
         std::printf("%s\n", json.dump(2).c_str());
         return;
     }
-    std::printf("%s%s, batch %lld, %lld tokens%s\n", style().bold, options.setup.text().c_str(), static_cast<long long>(options.setup.batch),
-                static_cast<long long>(options.setup.tokens), style().off);
+    std::printf("%s%s, batch %lld, %lld tokens%s\n", style().bold, options.setup.text().c_str(),
+        static_cast<long long>(options.setup.batch), static_cast<long long>(options.setup.tokens), style().off);
     std::printf("  %starget%s  %s: %s\n  %skernels%s\n", style().bold, style().off, json["target"].get<std::string>().c_str(),
-                json["target_why"].get<std::string>().c_str(), style().bold, style().off);
+        json["target_why"].get<std::string>().c_str(), style().bold, style().off);
     print_kernels(json, true);
     std::printf("  %show%s\n", style().bold, style().off);
     for (const auto &[name, value] : json.items()) {
@@ -58,7 +43,9 @@ void add_explain(CLI::App &app) {
     auto options = std::make_shared<Options>();
     CLI::App &command = *app.add_subcommand("explain", "Which kernels a call runs, on which target, and why");
     add_setup_options(command, options->setup);
-    command.add_option("--tokens", options->setup.tokens, "Tokens of a sequence; 1 is a step")->check(CLI::NonNegativeNumber)->capture_default_str();
+    command.add_option("--tokens", options->setup.tokens, "Tokens of a sequence; 1 is a step")
+        ->check(CLI::NonNegativeNumber)
+        ->capture_default_str();
     command.add_option("--batch", options->setup.batch, "Sequences")->check(CLI::PositiveNumber)->capture_default_str();
     command.add_flag("--json", options->json, "Print one JSON object");
     command.footer("Examples:\n  gdn explain --variant gdn2 --dtype bf16\n  gdn explain --variant kda --tokens 1 --logits --l2norm --json");

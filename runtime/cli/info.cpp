@@ -27,20 +27,15 @@ ordered_json facts() {
         check(gdn_kernel_get(i, &info), "kernel list");
         kernels[info.target]++;
     }
-    const Setup setup;
-    const Context context("auto", 1);
-    json["target"] = explain(context, Problem(setup, Inputs::kModerate, 1).args)["target"];
+    json["target"] = explain(Context("auto", 1), Problem(Setup(), Inputs::kNone, 0).args)["target"];
     json["targets"] = ordered_json::array();
     for (int64_t i = 0; i < gdn_target_count(); i++) {
         gdn_target_info info;
         check(gdn_target_get(i, &info), "target list");
         const int lanes = vector_lanes(info.name);
-        json["targets"].push_back({{"name", info.name},
-                                   {"runs_here", info.runs_here != 0},
-                                   {"kernels", kernels[info.name]},
-                                   {"lanes", lanes},
-                                   {"peak_gflops", info.runs_here ? ordered_json(fma_peak(lanes)) : ordered_json(nullptr)},
-                                   {"features", info.features}});
+        json["targets"].push_back(
+            {{"name", info.name}, {"runs_here", info.runs_here != 0}, {"kernels", kernels[info.name]}, {"lanes", lanes},
+                {"peak_gflops", info.runs_here ? ordered_json(fma_peak(lanes)) : ordered_json(nullptr)}, {"features", info.features}});
     }
     for (const char *name : {"GDN_TARGET", "GDN_NUM_THREADS", "GDN_TUNED_DIR", "GDN_LOG", "GDN_GENERATOR"}) {
         const char *value = std::getenv(name);
@@ -57,18 +52,19 @@ void print(const ordered_json &json) {
     const Style &s = style();
     std::printf("%sgdn %s%s\n", s.bold, json["version"].get<std::string>().c_str(), s.off);
     std::printf("  CPU          %s, %zu usable here\n", json["cpu"].get<std::string>().c_str(), json["cpus"].size());
-    std::printf("  caches       L1d %s, L2 %s, L3 %s\n", size_text(json["cache_bytes"]["l1"]).c_str(), size_text(json["cache_bytes"]["l2"]).c_str(),
-                size_text(json["cache_bytes"]["l3"]).c_str());
-    std::printf("  huge pages   %s\n  load         %s\n", json["huge_pages"].get<std::string>().c_str(), json["load_average"].get<std::string>().c_str());
+    std::printf("  caches       L1d %s, L2 %s, L3 %s\n", size_text(json["cache_bytes"]["l1"]).c_str(),
+        size_text(json["cache_bytes"]["l2"]).c_str(), size_text(json["cache_bytes"]["l3"]).c_str());
+    std::printf("  huge pages   %s\n  load         %s\n", json["huge_pages"].get<std::string>().c_str(),
+        json["load_average"].get<std::string>().c_str());
     std::printf("%stargets%s\n", s.bold, s.off);
     for (const ordered_json &target : json["targets"]) {
         const bool here = target["runs_here"], chosen = target["name"] == json["target"];
         std::printf("  %-14s %4d kernels  %s%s%s  %s\n", target["name"].get<std::string>().c_str(), target["kernels"].get<int>(),
-                    here ? s.good : s.dim, here ? "runs here" : "not here ", s.off,
-                    here ? format("%.0f GFLOP/s a core at %d lanes%s", target["peak_gflops"].get<double>(), target["lanes"].get<int>(),
-                                  chosen ? ", chosen" : "")
-                               .c_str()
-                         : "");
+            here ? s.good : s.dim, here ? "runs here" : "not here ", s.off,
+            here ? format("%.0f GFLOP/s a core at %d lanes%s", target["peak_gflops"].get<double>(), target["lanes"].get<int>(),
+                       chosen ? ", chosen" : "")
+                       .c_str()
+                 : "");
     }
     for (const auto &[name, value] : json["environment"].items()) {
         if (!value.is_null()) std::printf("  %s=%s\n", name.c_str(), value.get<std::string>().c_str());
@@ -84,8 +80,10 @@ void add_info(CLI::App &app) {
     info.footer("Examples:\n  gdn info\n  GDN_TARGET=x86_avx2 gdn info --json");
     info.callback([json] {
         const ordered_json result = facts();
-        if (*json) std::printf("%s\n", result.dump(2).c_str());
-        else print(result);
+        if (*json)
+            std::printf("%s\n", result.dump(2).c_str());
+        else
+            print(result);
     });
 }
 

@@ -36,9 +36,7 @@ std::string short_name(const gdn_kernel_info &info) {
     return symbol.substr(begin, symbol.find("__") - begin);
 }
 
-bool matches(const std::string &pattern, const std::string &name) {
-    return fnmatch(pattern.c_str(), name.c_str(), 0) == 0;
-}
+bool matches(const std::string &pattern, const std::string &name) { return fnmatch(pattern.c_str(), name.c_str(), 0) == 0; }
 
 std::vector<gdn_kernel_info> selected(const Options &options) {
     if (!options.target.empty()) {
@@ -64,8 +62,8 @@ std::vector<gdn_kernel_info> selected(const Options &options) {
 }
 
 ordered_json json_of(const gdn_kernel_info &info) {
-    return {{"name", short_name(info)}, {"symbol", info.name},      {"family", info.family},           {"target", info.target},
-            {"config", info.config},    {"generator", info.generator}, {"runs_here", info.runs_here != 0}};
+    return {{"name", short_name(info)}, {"symbol", info.name}, {"family", info.family}, {"target", info.target}, {"config", info.config},
+        {"generator", info.generator}, {"runs_here", info.runs_here != 0}};
 }
 
 fs::path generator() {
@@ -77,7 +75,8 @@ fs::path generator() {
     for (const char *place : {"gdn.generator", "../generators/gdn.generator", "../bin/gdn.generator"}) {
         if (access((folder / place).c_str(), X_OK) == 0) return (folder / place).lexically_normal();
     }
-    throw Failure(kExitFailure, "--emit runs the kernel's generator again, and gdn.generator is not beside this program: set GDN_GENERATOR to the one of a build folder");
+    throw Failure(kExitFailure, "--emit runs the kernel's generator again, and gdn.generator is not beside this program: set GDN_GENERATOR "
+                                "to the one of a build folder");
 }
 
 /// Removes the folder with everything in it at the end.
@@ -150,7 +149,8 @@ void emit(const Options &options) {
     std::vector<std::string> arguments = {generator().string()};
     std::istringstream words(info.generator);
     for (std::string word; words >> word;) arguments.push_back(word);
-    for (const std::string &word : {std::string("-f"), std::string(info.name), std::string("-o"), folder.string(), std::string("-e"), options.emit}) {
+    for (const std::string &word :
+        {std::string("-f"), std::string(info.name), std::string("-o"), folder.string(), std::string("-e"), options.emit}) {
         arguments.push_back(word);
     }
     run_program(arguments, scratch.path / "log");
@@ -164,7 +164,8 @@ void emit(const Options &options) {
     if (options.json) {
         ordered_json json = json_of(info);
         for (const fs::path &file : files) {
-            json["files"].push_back({{"name", file.filename().string()}, {options.output.empty() ? "text" : "path", options.output.empty() ? read_file(file) : file.string()}});
+            json["files"].push_back({{"name", file.filename().string()},
+                {options.output.empty() ? "text" : "path", options.output.empty() ? read_file(file) : file.string()}});
         }
         std::printf("%s\n", json.dump(2).c_str());
         return;
@@ -190,8 +191,8 @@ void list(const Options &options) {
         return;
     }
     for (const gdn_kernel_info &info : kernels) {
-        std::printf("%s%-44s%s %-14s %s%s%s\n", info.runs_here ? "" : style().dim, short_name(info).c_str(), info.runs_here ? "" : style().off, info.target,
-                    style().dim, info.config, style().off);
+        std::printf("%s%-44s%s %-14s %s%s%s\n", info.runs_here ? "" : style().dim, short_name(info).c_str(),
+            info.runs_here ? "" : style().off, info.target, style().dim, info.config, style().off);
     }
     std::printf("%zu of %lld kernels\n", kernels.size(), static_cast<long long>(gdn_kernel_count()));
 }
@@ -205,14 +206,14 @@ void add_kernels(CLI::App &app) {
     command.add_option("--target", options->target, "Only those of one target");
     command.add_option("--family", options->family, "Only those of one family: core_chunk, core_step, stage, map, store");
     command.add_flag("--here", options->here, "Only those that this machine can run");
-    command.add_option("--emit", options->emit, "Run the generator of one kernel again and show: stmt, assembly, llvm_assembly, conceptual_stmt (separated by commas)");
+    command.add_option("--emit", options->emit,
+        "Run the generator of one kernel again and show: stmt, assembly, llvm_assembly, conceptual_stmt (separated by commas)");
     command.add_option("-o,--output", options->output, "With --emit: write the files into this folder and print their paths");
     command.add_flag("--json", options->json, "Print one JSON object");
-    command.footer(
-        "Examples:\n"
-        "  gdn kernels --here --family core_chunk\n"
-        "  gdn kernels --emit stmt,assembly --target x86_avx512 core_chunk_channel_tied_128x128 | less\n"
-        "  gdn kernels 'stage_kda_*' --json");
+    command.footer("Examples:\n"
+                   "  gdn kernels --here --family core_chunk\n"
+                   "  gdn kernels --emit stmt,assembly --target x86_avx512 core_chunk_channel_tied_128x128 | less\n"
+                   "  gdn kernels 'stage_kda_*' --json");
     command.callback([options] {
         if (!options->output.empty() && options->emit.empty()) throw Failure(kExitUsage, "--output goes with --emit");
         options->emit.empty() ? list(*options) : emit(*options);

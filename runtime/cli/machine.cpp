@@ -61,13 +61,9 @@ double on_each(const std::vector<int> &cpus, const std::function<double()> &body
 
 }  // namespace
 
-double now() {
-    return seconds(CLOCK_MONOTONIC);
-}
+double now() { return seconds(CLOCK_MONOTONIC); }
 
-double process_cpu_time() {
-    return seconds(CLOCK_PROCESS_CPUTIME_ID);
-}
+double process_cpu_time() { return seconds(CLOCK_PROCESS_CPUTIME_ID); }
 
 std::string date() {
     const time_t time = std::time(nullptr);
@@ -145,14 +141,12 @@ std::string program_folder() {
     return program.substr(0, program.rfind('/'));
 }
 
-int64_t huge_page_bytes() {
-    return std::atoll(field("/proc/self/smaps_rollup", "AnonHugePages").c_str()) << 10;
-}
+int64_t huge_page_bytes() { return std::atoll(field("/proc/self/smaps_rollup", "AnonHugePages").c_str()) << 10; }
 
 Buffer::Buffer(size_t bytes, bool huge_pages) : size_(bytes) {
     const size_t kHugePage = size_t{2} << 20;
     mapped_ = huge_pages ? (bytes + 2 * kHugePage - 1) / kHugePage * kHugePage + kHugePage : std::max<size_t>(bytes, 1);
-    map_ = mmap(nullptr, mapped_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    map_ = mmap(nullptr, mapped_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (map_ == MAP_FAILED) {
         map_ = nullptr;
         throw std::bad_alloc();

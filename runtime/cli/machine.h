@@ -54,7 +54,8 @@ private:
 /// Lanes of float32 in a vector register of the target: 16, 8 or 4.
 int vector_lanes(const std::string &target);
 
-/// Independent multiply-adds from registers at a vector width: GFLOP/s of the calling thread over about `milliseconds` (of a core of 100 GFLOP/s).
+/// Independent multiply-adds from registers at a vector width: GFLOP/s of the calling thread over about `milliseconds` (of a core of 100
+/// GFLOP/s).
 double fma_rate(int lanes, int milliseconds);
 /// The best of three runs of a millisecond.
 double fma_peak(int lanes);

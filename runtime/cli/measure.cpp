@@ -9,7 +9,7 @@
 namespace gdn::cli {
 
 Rounds measure(const std::vector<Contender *> &contenders, const std::function<double()> &peak, int rounds, double sample_seconds,
-               const std::string &title) {
+    const std::string &title) {
     Progress progress(title);
     const auto run = [](Contender &contender) {
         const double start = now(), cpu = process_cpu_time();

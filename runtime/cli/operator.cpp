@@ -8,9 +8,9 @@
 #include <functional>
 #include <limits>
 
-#include "tests/support/dtype.h"
 #include "command.h"
 #include "console.h"
+#include "tests/support/dtype.h"
 
 namespace gdn::cli {
 namespace {
@@ -85,16 +85,13 @@ void check(gdn_status status, const char *what) {
     throw Failure(kExitFailure, std::string(what) + ": " + gdn_status_string(status) + ": " + gdn_last_error());
 }
 
-const std::vector<std::string> &variant_names() {
-    return kVariants;
-}
+const std::vector<std::string> &variant_names() { return kVariants; }
 
-const std::vector<std::string> &dtype_names() {
-    return kDtypes;
-}
+const std::vector<std::string> &dtype_names() { return kDtypes; }
 
 std::string Setup::text() const {
-    std::string text = variant + " " + dtype + ", " + std::to_string(heads) + (heads == 1 ? " head of " : " heads of ") + std::to_string(dk) + " x " + std::to_string(dv);
+    std::string text = variant + " " + dtype + ", " + std::to_string(heads) + (heads == 1 ? " head of " : " heads of ") +
+                       std::to_string(dk) + " x " + std::to_string(dv);
     if (key_heads && key_heads != heads) text += " over " + std::to_string(key_heads) + " key heads";
     if (decay != "log") text += ", " + decay + " decay";
     if (gate != "value") text += ", gate logits";
@@ -105,9 +102,9 @@ std::string Setup::text() const {
 }
 
 nlohmann::ordered_json Setup::json() const {
-    return {{"variant", variant}, {"dtype", dtype},   {"batch", batch},          {"tokens", tokens},   {"heads", heads},
-            {"key_heads", query_heads()},  {"dk", dk}, {"dv", dv},               {"decay", decay},     {"gate", gate},
-            {"l2norm", l2norm},   {"precision", precision}, {"state_layout", v_first ? "v_first" : "k_first"}, {"threads", threads}};
+    return {{"variant", variant}, {"dtype", dtype}, {"batch", batch}, {"tokens", tokens}, {"heads", heads}, {"key_heads", query_heads()},
+        {"dk", dk}, {"dv", dv}, {"decay", decay}, {"gate", gate}, {"l2norm", l2norm}, {"precision", precision},
+        {"state_layout", v_first ? "v_first" : "k_first"}, {"threads", threads}};
 }
 
 void add_setup_options(CLI::App &app, Setup &setup) {
@@ -120,7 +117,8 @@ void add_setup_options(CLI::App &app, Setup &setup) {
     app.add_option("--dk", setup.dk, "Key channels")->check(kSize)->capture_default_str();
     app.add_option("--dv", setup.dv, "Value channels")->check(kSize)->capture_default_str();
     app.add_option("--threads", setup.threads, "Threads of the context")->check(CLI::Range(1, 1024))->capture_default_str();
-    app.add_option("--target", setup.target, "Target of `gdn info`, or auto: GDN_TARGET, else the best one of this machine")->capture_default_str();
+    app.add_option("--target", setup.target, "Target of `gdn info`, or auto: GDN_TARGET, else the best one of this machine")
+        ->capture_default_str();
     app.add_option("--decay", setup.decay, "Unit of g")->check(CLI::IsMember(kDecays))->capture_default_str();
     app.add_option("--gate", setup.gate, "Unit of beta, b, w")->check(CLI::IsMember(kGates))->capture_default_str();
     app.add_flag_callback(
@@ -187,19 +185,27 @@ void print_kernels(const nlohmann::ordered_json &explanation, bool with_config) 
         std::string role = kernel["role"];
         if (kernel.contains("tensor")) role += " " + kernel["tensor"].get<std::string>();
         std::printf("    %-7s %s\n            %s%s%s\n", role.c_str(), kernel["kernel"].get<std::string>().c_str(), style().dim,
-                    kernel["why"].get<std::string>().c_str(), style().off);
+            kernel["why"].get<std::string>().c_str(), style().off);
         if (with_config) std::printf("            %s%s%s\n", style().dim, kernel["config"].get<std::string>().c_str(), style().off);
     }
 }
 
 const char *inputs_name(Inputs inputs) {
     switch (inputs) {
-    case Inputs::kModerate: return "moderate";
-    case Inputs::kRealistic: return "realistic";
-    case Inputs::kWeakDecay: return "weak decay";
-    case Inputs::kZerosOnes: return "zeros and ones";
-    case Inputs::kSaturated: return "saturated";
-    case Inputs::kParallelKeys: return "parallel keys";
+    case Inputs::kModerate:
+        return "moderate";
+    case Inputs::kRealistic:
+        return "realistic";
+    case Inputs::kWeakDecay:
+        return "weak decay";
+    case Inputs::kZerosOnes:
+        return "zeros and ones";
+    case Inputs::kSaturated:
+        return "saturated";
+    case Inputs::kParallelKeys:
+        return "parallel keys";
+    case Inputs::kNone:
+        return "none";
     }
     return "";
 }
@@ -225,7 +231,8 @@ int64_t Tensor::elements() const {
 
 float element(const Tensor &tensor, int64_t index) {
     const size_t size = gdn_test::dtype_bytes(tensor.view.dtype);
-    return gdn_test::load_element(tensor.view.dtype, static_cast<const unsigned char *>(tensor.view.data) + static_cast<size_t>(index) * size);
+    return gdn_test::load_element(
+        tensor.view.dtype, static_cast<const unsigned char *>(tensor.view.data) + static_cast<size_t>(index) * size);
 }
 
 void Distance::worst(const Distance &other) {
@@ -233,9 +240,7 @@ void Distance::worst(const Distance &other) {
     state.worst(other.state);
 }
 
-double Distance::rms() const {
-    return std::max(o.rms, state.rms);
-}
+double Distance::rms() const { return std::max(o.rms, state.rms); }
 
 Bounds bounds(const Setup &setup) {
     if (setup.precision == "low") return {gdn_test::kBound16, gdn_test::kBound16};
@@ -262,15 +267,20 @@ Problem::Problem(const Setup &setup, Inputs inputs, uint64_t seed, bool huge_pag
         dt_bias = variant == GDN_VARIANT_GDN ? make(GDN_DTYPE_F32, {HV}) : make(GDN_DTYPE_F32, {HV, K});
     }
     switch (variant) {
-    case GDN_VARIANT_GLA: break;
+    case GDN_VARIANT_GLA:
+        break;
     case GDN_VARIANT_DELTA_RULE:
     case GDN_VARIANT_GDN:
-    case GDN_VARIANT_KDA: beta = make(dtype, {B, T, HV}); break;
+    case GDN_VARIANT_KDA:
+        beta = make(dtype, {B, T, HV});
+        break;
     case GDN_VARIANT_GDN2:
         b = make(dtype, {B, T, HV, K});
         w = make(dtype, {B, T, HV, V});
         break;
-    case GDN_VARIANT_FG2: beta = make(dtype, {B, T, HV, K}); break;
+    case GDN_VARIANT_FG2:
+        beta = make(dtype, {B, T, HV, K});
+        break;
     case GDN_VARIANT_FG2_PLUS:
         beta_k = make(dtype, {B, T, HV, K});
         beta_v = make(dtype, {B, T, HV, V});
@@ -279,8 +289,10 @@ Problem::Problem(const Setup &setup, Inputs inputs, uint64_t seed, bool huge_pag
     const std::vector<int64_t> state = setup.v_first ? std::vector<int64_t>{B, HV, V, K} : std::vector<int64_t>{B, HV, K, V};
     initial_state = make(GDN_DTYPE_F32, state);
     final_state = make(GDN_DTYPE_F32, state);
-    fill(inputs, seed);
-    poison();
+    if (inputs != Inputs::kNone) {
+        fill(inputs, seed);
+        poison();
+    }
 
     gdn_args_init(&args);
     args.variant = variant;
@@ -326,22 +338,34 @@ void Problem::fill(Inputs inputs, uint64_t seed) {
     const auto log_uniform = [&](float low, float high) { return std::exp(noise.uniform(std::log(low), std::log(high))); };
     const auto log_decay = [&]() -> float {
         switch (inputs) {
-        case Inputs::kModerate: return noise.uniform(-1.0f, -0.1f);
-        case Inputs::kRealistic: return -log_uniform(1e-4f, 316.0f);
-        case Inputs::kWeakDecay: return -log_uniform(1e-6f, 1e-3f);
-        case Inputs::kZerosOnes: return noise.chance(0.2f) ? -std::numeric_limits<float>::infinity() : 0.0f;
-        case Inputs::kSaturated: return -5.0f;
-        case Inputs::kParallelKeys: return -log_uniform(1e-6f, 1e-4f);
+        case Inputs::kModerate:
+            return noise.uniform(-1.0f, -0.1f);
+        case Inputs::kRealistic:
+            return -log_uniform(1e-4f, 316.0f);
+        case Inputs::kWeakDecay:
+            return -log_uniform(1e-6f, 1e-3f);
+        case Inputs::kZerosOnes:
+            return noise.chance(0.2f) ? -std::numeric_limits<float>::infinity() : 0.0f;
+        case Inputs::kSaturated:
+            return -5.0f;
+        case Inputs::kParallelKeys:
+            return -log_uniform(1e-6f, 1e-4f);
+        case Inputs::kNone:
+            break;
         }
         return 0;
     };
     const auto decay_logit = [&]() -> float {
         switch (inputs) {
-        case Inputs::kZerosOnes: return noise.chance(0.2f) ? 1e4f : -1e4f;
-        case Inputs::kSaturated: return 30.0f;
+        case Inputs::kZerosOnes:
+            return noise.chance(0.2f) ? 1e4f : -1e4f;
+        case Inputs::kSaturated:
+            return 30.0f;
         case Inputs::kWeakDecay:
-        case Inputs::kParallelKeys: return -8.0f + noise.normal();
-        default: return noise.normal();
+        case Inputs::kParallelKeys:
+            return -8.0f + noise.normal();
+        default:
+            return noise.normal();
         }
     };
     fill_rows(g, [&](auto &row) {
@@ -361,10 +385,14 @@ void Problem::fill(Inputs inputs, uint64_t seed) {
     const auto gate = [&]() -> float {
         const bool logit = setup_.gate == "logit";
         switch (inputs) {
-        case Inputs::kZerosOnes: return noise.chance(0.3f) ? (logit ? -1e4f : 0.0f) : (logit ? 1e4f : 1.0f);
-        case Inputs::kSaturated: return logit ? noise.uniform(2.0f, 9.0f) : 1.0f - noise.uniform() * 0x1p-8f;
-        case Inputs::kParallelKeys: return logit ? noise.uniform(0.0f, 9.0f) : noise.uniform(0.5f, 1.0f);
-        default: return logit ? noise.normal() : noise.uniform();
+        case Inputs::kZerosOnes:
+            return noise.chance(0.3f) ? (logit ? -1e4f : 0.0f) : (logit ? 1e4f : 1.0f);
+        case Inputs::kSaturated:
+            return logit ? noise.uniform(2.0f, 9.0f) : 1.0f - noise.uniform() * 0x1p-8f;
+        case Inputs::kParallelKeys:
+            return logit ? noise.uniform(0.0f, 9.0f) : noise.uniform(0.5f, 1.0f);
+        default:
+            return logit ? noise.normal() : noise.uniform();
         }
     };
     for (Tensor *tensor : {&beta, &b, &w, &beta_k, &beta_v}) {
@@ -416,8 +444,10 @@ gdn_reference::Operands Problem::operands(int64_t n, int64_t hv, int64_t tokens)
         to.channels = per_head ? 1 : from.view.shape[3];
         for (int64_t t = 0; t < tokens; t++) {
             const std::vector<float> row = read_row(from, per_head ? n * T + t : (n * T + t) * heads + head);
-            if (per_head) to.data.push_back(row[static_cast<size_t>(head)]);
-            else to.data.insert(to.data.end(), row.begin(), row.end());
+            if (per_head)
+                to.data.push_back(row[static_cast<size_t>(head)]);
+            else
+                to.data.insert(to.data.end(), row.begin(), row.end());
         }
     };
     const int64_t h = hv / (setup_.heads / setup_.query_heads());
@@ -431,7 +461,8 @@ gdn_reference::Operands Problem::operands(int64_t n, int64_t hv, int64_t tokens)
     copy(x.beta_k, beta_k, hv);
     copy(x.beta_v, beta_v, hv);
     if (A_log.view.data) x.A_log = {read_row(A_log, 0)[static_cast<size_t>(hv)]};
-    if (dt_bias.view.data) x.dt_bias = dt_bias.view.ndim == 1 ? std::vector<float>{read_row(dt_bias, 0)[static_cast<size_t>(hv)]} : read_row(dt_bias, hv);
+    if (dt_bias.view.data)
+        x.dt_bias = dt_bias.view.ndim == 1 ? std::vector<float>{read_row(dt_bias, 0)[static_cast<size_t>(hv)]} : read_row(dt_bias, hv);
     const auto *state = static_cast<const float *>(initial_state.view.data) + (n * setup_.heads + hv) * K * V;
     x.initial_state.assign(state, state + K * V);
     return x;

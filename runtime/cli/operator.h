@@ -8,10 +8,10 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
-#include "tests/reference/operator.h"
-#include "tests/support/metric.h"
 #include "gdn/gdn.h"
 #include "machine.h"
+#include "tests/reference/operator.h"
+#include "tests/support/metric.h"
 
 namespace gdn::cli {
 
@@ -70,10 +70,11 @@ enum class Inputs {
     kZerosOnes,     // gates and decay exactly zero or one (logits: so large that they are)
     kSaturated,     // decay at its bound, gates close to one
     kParallelKeys,  // keys that are nearly equal, strong erasing, almost no decay
+    kNone,          // memory that is reserved but not touched, whatever its size: for questions that no value answers
 };
 const char *inputs_name(Inputs inputs);
-constexpr Inputs kAllInputs[] = {Inputs::kModerate,  Inputs::kRealistic, Inputs::kWeakDecay,
-                                 Inputs::kZerosOnes, Inputs::kSaturated, Inputs::kParallelKeys};
+constexpr Inputs kAllInputs[] = {
+    Inputs::kModerate, Inputs::kRealistic, Inputs::kWeakDecay, Inputs::kZerosOnes, Inputs::kSaturated, Inputs::kParallelKeys};
 
 struct Tensor {
     Buffer memory;

@@ -1,5 +1,5 @@
-// Ceilings of one core: multiply-adds from registers, and one pass over memory. Built at each vector width whatever the flags of the program,
-// and called only where the CPU has it.
+// Ceilings of one core: multiply-adds from registers, and one pass over memory. Built at each vector width whatever the flags of the
+// program, and called only where the CPU has it.
 #include "machine.h"
 
 #include <algorithm>
@@ -14,20 +14,20 @@ namespace gdn::cli {
 namespace {
 
 // Twelve accumulators that start apart, each a variable of its own so that it stays in a register at any optimisation level: enough for two
-// pipes of latency 4 to 6, and no two chains that a compiler could merge. x -> 0.999 x + 0.0001 stays near 0.1, far from denormals. The empty
-// asm makes every round's values observable.
+// pipes of latency 4 to 6, and no two chains that a compiler could merge. x -> 0.999 x + 0.0001 stays near 0.1, far from denormals. The
+// empty asm makes every round's values observable.
 constexpr int kChains = 12;
 
 #define GDN_EACH(what) what(0) what(1) what(2) what(3) what(4) what(5) what(6) what(7) what(8) what(9) what(10) what(11)
 #define GDN_START(i) Vector x##i = set1(0.1f + 0.001f * i);
 #define GDN_FMA(i) x##i = multiply_add(x##i, b, c);
 #define GDN_KEEP(i) asm volatile("" : GDN_REGISTER(x##i));
-#define GDN_PEAK_LOOP                              \
-    GDN_EACH(GDN_START)                            \
-    const Vector b = set1(0.999f), c = set1(1e-4f); \
-    for (long n = 0; n < rounds; n++) {            \
-        GDN_EACH(GDN_FMA)                          \
-        GDN_EACH(GDN_KEEP)                         \
+#define GDN_PEAK_LOOP                                                                                                                      \
+    GDN_EACH(GDN_START)                                                                                                                    \
+    const Vector b = set1(0.999f), c = set1(1e-4f);                                                                                        \
+    for (long n = 0; n < rounds; n++) {                                                                                                    \
+        GDN_EACH(GDN_FMA)                                                                                                                  \
+        GDN_EACH(GDN_KEEP)                                                                                                                 \
     }
 
 #if defined(__x86_64__)

@@ -23,7 +23,8 @@ struct Form {
     const char *decay, *gate;
     bool l2norm;
 };
-constexpr Form kForms[] = {{"log", "value", false}, {"softplus", "logit", true}, {"linear", "value", false}, {"log", "value", true}, {"lower_bound", "logit", true}, {"softplus", "logit", false}};
+constexpr Form kForms[] = {{"log", "value", false}, {"softplus", "logit", true}, {"linear", "value", false}, {"log", "value", true},
+    {"lower_bound", "logit", true}, {"softplus", "logit", false}};
 
 struct Case {
     Setup setup;
@@ -35,7 +36,8 @@ struct Case {
 
 /// K = V = 128 with every kind of inputs, then the other sizes, with forms, lengths, layouts and head counts taken in turn.
 std::vector<Case> cases_of(const std::string &variant, const std::string &dtype) {
-    const std::pair<int64_t, int64_t> kSizes[] = {{64, 64}, {256, 256}, {96, 192}, {192, 192}, {128, 256}, {48, 80}, {8, 24}, {1, 1}, {100, 36}};
+    const std::pair<int64_t, int64_t> kSizes[] = {
+        {64, 64}, {256, 256}, {96, 192}, {192, 192}, {128, 256}, {48, 80}, {8, 24}, {1, 1}, {100, 36}};
     const int64_t kTokens[] = {37, 8, 1, 67, 16, 2, 23, 5, 9, 64, 3};
     std::vector<Case> cases;
     const auto add = [&](int64_t K, int64_t V, Inputs inputs) {
@@ -139,7 +141,9 @@ void run_case(const Case &c, Problem &problem, const std::vector<gdn_reference::
         }
         problem.poison();
     };
-    const auto forward = [&](const gdn_args &part) { check(gdn_forward(context.get(), &part, memory.data(), memory.size()), c.text().c_str()); };
+    const auto forward = [&](const gdn_args &part) {
+        check(gdn_forward(context.get(), &part, memory.data(), memory.size()), c.text().c_str());
+    };
 
     problem.poison();
     forward(args);
@@ -164,17 +168,17 @@ std::vector<std::string> targets_of(const Options &options) {
     for (int64_t i = 0; i < gdn_target_count(); i++) {
         gdn_target_info info;
         check(gdn_target_get(i, &info), "target list");
-        const bool wanted = options.target == "all" || options.target == info.name || (options.target == "auto" && names.empty());  // best first
+        const bool wanted =
+            options.target == "all" || options.target == info.name || (options.target == "auto" && names.empty());  // best first
         if (info.runs_here && wanted) names.push_back(info.name);
     }
-    if (options.target != "all" && options.target != "auto" && names.empty()) Context(options.target, 1);  // throws with the library's reason
+    if (options.target != "all" && options.target != "auto" && names.empty())
+        Context(options.target, 1);  // throws with the library's reason
     if (names.empty()) throw Failure(kExitNoTarget, "no target of this library runs here; `gdn info` lists them");
     return names;
 }
 
-std::string number(double x) {
-    return format("%.1e", x);
-}
+std::string number(double x) { return format("%.1e", x); }
 
 void print_table(const std::vector<Row> &rows, const std::vector<std::string> &targets, const std::vector<std::string> &dtypes) {
     const Style &s = style();
@@ -211,20 +215,22 @@ void print_table(const std::vector<Row> &rows, const std::vector<std::string> &t
         cases += row.cases;
         all &= row.ok;
         if (row.ok) continue;
-        std::printf("%sout of bounds%s  %s %s %s %s: o %s of %s, state %s of %s, largest element %s of %s\n  in %s\n", s.bad, s.off, row.variant.c_str(),
-                    row.dtype.c_str(), row.target.c_str(), row.precision.c_str(), number(row.worst.o.rms).c_str(), number(row.bound.o).c_str(),
-                    number(row.worst.state.rms).c_str(), number(row.bound.state).c_str(), number(row.worst.o.max).c_str(),
-                    number(gdn_test::kMaxOverRms * row.bound.o).c_str(), row.worst_case.c_str());
+        std::printf("%sout of bounds%s  %s %s %s %s: o %s of %s, state %s of %s, largest element %s of %s\n  in %s\n", s.bad, s.off,
+            row.variant.c_str(), row.dtype.c_str(), row.target.c_str(), row.precision.c_str(), number(row.worst.o.rms).c_str(),
+            number(row.bound.o).c_str(), number(row.worst.state.rms).c_str(), number(row.bound.state).c_str(),
+            number(row.worst.o.max).c_str(), number(gdn_test::kMaxOverRms * row.bound.o).c_str(), row.worst_case.c_str());
     }
     for (const Row &row : rows) {
-        if (row.unsupported && row.cases) std::printf("%d cases of %s %s on %s are not supported: %s\n", row.unsupported, row.variant.c_str(), row.dtype.c_str(), row.target.c_str(), row.reason.c_str());
+        if (row.unsupported && row.cases)
+            std::printf("%d cases of %s %s on %s are not supported: %s\n", row.unsupported, row.variant.c_str(), row.dtype.c_str(),
+                row.target.c_str(), row.reason.c_str());
         if (row.precision == "low" && row.cases) {
-            std::printf("%slow precision, %s %s: weak decay %s, parallel keys %s%s\n", s.dim, row.variant.c_str(), row.dtype.c_str(), number(row.weak_decay).c_str(),
-                        number(row.parallel_keys).c_str(), s.off);
+            std::printf("%slow precision, %s %s: weak decay %s, parallel keys %s%s\n", s.dim, row.variant.c_str(), row.dtype.c_str(),
+                number(row.weak_decay).c_str(), number(row.parallel_keys).c_str(), s.off);
         }
     }
-    std::printf("%d comparisons: %s%s%s (bounds: f32 %s, 16-bit storage %s)\n", cases, all ? s.good : s.bad, all ? "all within bounds" : "out of bounds", s.off,
-                number(gdn_test::kBoundF32).c_str(), number(gdn_test::kBound16).c_str());
+    std::printf("%d comparisons: %s%s%s (bounds: f32 %s, 16-bit storage %s)\n", cases, all ? s.good : s.bad,
+        all ? "all within bounds" : "out of bounds", s.off, number(gdn_test::kBoundF32).c_str(), number(gdn_test::kBound16).c_str());
 }
 
 void run(const Options &options) {
@@ -262,7 +268,8 @@ void run(const Options &options) {
                     progress.update(static_cast<double>(done++), static_cast<double>(total));
                     Problem problem(c.setup, c.inputs, 1 + done);
                     std::vector<gdn_reference::Result> expected;
-                    for (int64_t hv = 0; hv < c.setup.heads; hv++) expected.push_back(gdn_reference::run(problem.operands(0, hv, c.setup.tokens)));
+                    for (int64_t hv = 0; hv < c.setup.heads; hv++)
+                        expected.push_back(gdn_reference::run(problem.operands(0, hv, c.setup.tokens)));
                     for (size_t i = first; i < rows.size(); i++) run_case(c, problem, expected, *contexts[(i - first) / 2], rows[i]);
                 }
             }
@@ -272,7 +279,8 @@ void run(const Options &options) {
     rows.erase(std::remove_if(rows.begin(), rows.end(), [](const Row &row) { return row.precision == "low" && !row.cases; }), rows.end());
     const bool ok = std::all_of(rows.begin(), rows.end(), [](const Row &row) { return row.ok; });
     if (options.json) {
-        ordered_json json = {{"ok", ok}, {"version", gdn_version()}, {"cpu", cpu_name()}, {"date", date()}, {"seconds", now() - start}, {"results", ordered_json::array()}};
+        ordered_json json = {{"ok", ok}, {"version", gdn_version()}, {"cpu", cpu_name()}, {"date", date()}, {"seconds", now() - start},
+            {"results", ordered_json::array()}};
         for (const Row &row : rows) json["results"].push_back(row.json());
         std::printf("%s\n", json.dump(2).c_str());
     } else {
@@ -294,11 +302,12 @@ void add_verify(CLI::App &app) {
     command.add_option("--variant", options->variant, "Only this variant")->check(with_all(variant_names()))->capture_default_str();
     command.add_option("--dtype", options->dtype, "Only this dtype")->check(with_all(dtype_names()))->capture_default_str();
     command.add_flag("--json", options->json, "Print one JSON object");
-    command.footer(
-        "The error is the RMS of the difference over the RMS of the reference, per sequence and head and again over the last chunk; the worst counts,\n"
-        "and no element may be off by more than 20 bounds. Sizes, lengths, splits, steps, units of the gates and kinds of inputs are mixed.\n"
-        "Exits with 4 if a result is out of bounds.\n\n"
-        "Examples:\n  gdn verify\n  gdn verify --target x86_avx2 --json");
+    command.footer("The error is the RMS of the difference over the RMS of the reference, per sequence and head and again over the last "
+                   "chunk; the worst counts,\n"
+                   "and no element may be off by more than 20 bounds. Sizes, lengths, splits, steps, units of the gates and kinds of "
+                   "inputs are mixed.\n"
+                   "Exits with 4 if a result is out of bounds.\n\n"
+                   "Examples:\n  gdn verify\n  gdn verify --target x86_avx2 --json");
     command.callback([options] { run(*options); });
 }
 

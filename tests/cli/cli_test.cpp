@@ -46,13 +46,15 @@ TEST(Help, IsThereForEveryCommandWithExamples) {
         EXPECT_TRUE(contains(outcome.out, "Examples:")) << command;
         EXPECT_EQ(outcome.err, "") << command;
     }
-    EXPECT_TRUE(contains(gdn("--help").out, "Exit codes: 0 ok, 1 failure, 2 usage, 3 no such target or device, 4 verification failed, 5 interrupted"));
+    EXPECT_TRUE(contains(
+        gdn("--help").out, "Exit codes: 0 ok, 1 failure, 2 usage, 3 no such target or device, 4 verification failed, 5 interrupted"));
     EXPECT_TRUE(contains(gdn("--version").out, "gdn 0."));
 }
 
 TEST(Usage, ErrorsAreTwoAndGoToStderr) {
-    for (const char *arguments : {"", "nonsense", "--nonsense", "info extra", "bench", "bench chunk --variant gdn3", "bench chunk --dk 0", "bench chunk --dk 257",
-             "bench chunk --rounds x", "bench step --sequences -1", "bench chunk --against color=red", "kernels --output x", "demo /nowhere/at/all", "verify --dtype f64"}) {
+    for (const char *arguments : {"", "nonsense", "--nonsense", "info extra", "bench", "bench chunk --variant gdn3", "bench chunk --dk 0",
+             "bench chunk --dk 257", "bench chunk --rounds x", "bench step --sequences -1", "bench chunk --against color=red",
+             "kernels --output x", "demo /nowhere/at/all", "verify --dtype f64"}) {
         const Outcome outcome = gdn(arguments);
         EXPECT_EQ(outcome.code, 2) << arguments;
         EXPECT_NE(outcome.err, "") << arguments;
@@ -61,7 +63,8 @@ TEST(Usage, ErrorsAreTwoAndGoToStderr) {
 }
 
 TEST(Usage, UnknownTargetIsThree) {
-    for (const char *arguments : {"explain --target z80", "verify --target z80", "bench chunk --target z80", "bench step --target z80 --json", "kernels --target z80"}) {
+    for (const char *arguments : {"explain --target z80", "verify --target z80", "bench chunk --target z80",
+             "bench step --target z80 --json", "kernels --target z80"}) {
         const Outcome outcome = gdn(arguments);
         EXPECT_EQ(outcome.code, 3) << arguments << outcome.err;
         EXPECT_TRUE(contains(outcome.err, "z80")) << arguments << ": " << outcome.err;
@@ -178,7 +181,7 @@ TEST(Explain, SaysWhatAndWhy) {
     for (const json &kernel : value["kernels"]) core |= kernel["role"] == "chunk";
     EXPECT_TRUE(core) << value.dump(1);
     EXPECT_TRUE(contains(gdn("explain --variant gdn2 --tokens 1").out, "core_step"));
-    EXPECT_EQ(gdn("explain --tokens 1048576 --batch 4").code, 0); // no memory of that size is touched
+    EXPECT_EQ(gdn("explain --tokens 1048576 --batch 4").code, 0);  // no memory of that size is touched
 }
 
 TEST(Verify, WithinBounds) {
@@ -187,7 +190,8 @@ TEST(Verify, WithinBounds) {
     EXPECT_TRUE(value["ok"].get<bool>());
     ASSERT_GT(value["results"].size(), 0u);
     for (const json &row : value["results"]) {
-        expect_fields(row, {"variant", "dtype", "target", "precision", "cases", "error", "bound", "state_error", "state_bound", "worst_case", "ok"});
+        expect_fields(
+            row, {"variant", "dtype", "target", "precision", "cases", "error", "bound", "state_error", "state_bound", "worst_case", "ok"});
         EXPECT_EQ(row["target"], target);
         EXPECT_GT(row["cases"].get<int>(), 20);
         EXPECT_LE(row["error"].get<double>(), row["bound"].get<double>());
@@ -196,7 +200,8 @@ TEST(Verify, WithinBounds) {
 }
 
 TEST(Verify, FailureIsFour) {
-    for (const char *arguments : {"verify --variant kda --dtype f32 --target auto", "bench chunk --tokens 64 --json", "bench step", "bench block", "demo"}) {
+    for (const char *arguments :
+        {"verify --variant kda --dtype f32 --target auto", "bench chunk --tokens 64 --json", "bench step", "bench block", "demo"}) {
         Invocation what = with(arguments);
         what.environment = {{"LD_PRELOAD", GDN_IDLE_OPERATOR}, {"ASAN_OPTIONS", "verify_asan_link_order=0"}};
         const Outcome outcome = run(what);
@@ -207,8 +212,9 @@ TEST(Verify, FailureIsFour) {
 
 TEST(Bench, ChunkHasItsFields) {
     const json value = object(gdn("bench chunk --variant gdn2 --tokens 64 --heads 2 --hot --rounds 3 --against variant=kda --json"));
-    expect_fields(value, {"ns_per_token_head", "flop_per_token_head", "executed_flop_per_token_head", "gflops", "peak_gflops", "efficiency", "gemm_floor",
-        "rel_error", "kernel", "target", "config", "samples", "median_ns", "mad_ns", "efficiency_spread", "pages", "pinned_cpu", "date", "version", "against", "time_ratio"});
+    expect_fields(value, {"ns_per_token_head", "flop_per_token_head", "executed_flop_per_token_head", "gflops", "peak_gflops", "efficiency",
+                             "gemm_floor", "rel_error", "kernel", "target", "config", "samples", "median_ns", "mad_ns", "efficiency_spread",
+                             "pages", "pinned_cpu", "date", "version", "against", "time_ratio"});
     EXPECT_EQ(value["flop_per_token_head"], 7 * 128 * 128);
     EXPECT_EQ(value["samples"].size(), 3u);
     EXPECT_LT(value["rel_error"].get<double>(), 1e-5);
@@ -226,7 +232,8 @@ TEST(Bench, InputsRotateOverFourCaches) {
 
 TEST(Bench, StepHasItsFields) {
     const json value = object(gdn("bench step --sequences 2 --heads 2 --rounds 3 --json"));
-    expect_fields(value, {"ns_per_token_head", "gbytes_per_s", "sweep_ratio", "floor_ratio", "rel_error", "kernel", "target", "config", "samples", "median_ns", "mad_ns"});
+    expect_fields(value, {"ns_per_token_head", "gbytes_per_s", "sweep_ratio", "floor_ratio", "rel_error", "kernel", "target", "config",
+                             "samples", "median_ns", "mad_ns"});
     EXPECT_EQ(value["sequences"], 2);
     EXPECT_EQ(value["state_bytes"], 2 * 2 * 128 * 128 * 4);
     EXPECT_TRUE(contains(value.value("kernel", ""), "core_step"));
@@ -234,7 +241,8 @@ TEST(Bench, StepHasItsFields) {
 }
 
 TEST(Bench, BlockComparesWithSteps) {
-    for (const char *arguments : {"bench block --heads 2 --rounds 3 --json", "bench block --heads 2 --rounds 3 --snapshots --json --sequences 2"}) {
+    for (const char *arguments :
+        {"bench block --heads 2 --rounds 3 --json", "bench block --heads 2 --rounds 3 --snapshots --json --sequences 2"}) {
         const json value = object(gdn(arguments));
         expect_fields(value, {"ns_per_token_head", "steps_ns_per_token_head", "time_ratio", "rel_error", "snapshots"});
         EXPECT_LT(value["rel_error"].get<double>(), 1e-5);
@@ -255,11 +263,12 @@ TEST(Demo, ReadsAText) {
     file.close();
     const Outcome outcome = gdn("demo " + path);
     EXPECT_EQ(outcome.code, 0) << outcome.err;
-    for (const char *part : {"ok (bound", "Prefill", "Decode", "of this core's peak", "core_chunk", "core_step", "it guessed"}) EXPECT_TRUE(contains(outcome.out, part)) << part << "\n" << outcome.out;
+    for (const char *part : {"ok (bound", "Prefill", "Decode", "of this core's peak", "core_chunk", "core_step", "it guessed"})
+        EXPECT_TRUE(contains(outcome.out, part)) << part << "\n" << outcome.out;
     std::ofstream(path) << "too short";
     EXPECT_EQ(gdn("demo " + path).code, 2);
     std::remove(path.c_str());
 }
 
-} // namespace
-} // namespace gdn_test
+}  // namespace
+}  // namespace gdn_test

@@ -26,7 +26,7 @@ namespace {
     _exit(127);
 }
 
-} // namespace
+}  // namespace
 
 Outcome run(const Invocation &what) {
     int out[2] = {-1, -1}, err[2] = {-1, -1};
@@ -64,7 +64,7 @@ Outcome run(const Invocation &what) {
             const ssize_t size = read(files[i].fd, buffer, sizeof buffer);
             if (size > 0) {
                 texts[i]->append(buffer, static_cast<size_t>(size));
-            } else { // end of file, or EIO of a terminal whose other side has gone
+            } else {  // end of file, or EIO of a terminal whose other side has gone
                 close(files[i].fd);
                 files[i].fd = -1;
             }
@@ -83,4 +83,4 @@ Outcome gdn(const std::string &arguments) {
     return run(what);
 }
 
-} // namespace gdn_test
+}  // namespace gdn_test

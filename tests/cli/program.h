@@ -9,20 +9,20 @@
 namespace gdn_test {
 
 struct Outcome {
-    int code = -1; // exit status; 128 + signal if a signal ended it
+    int code = -1;  // exit status; 128 + signal if a signal ended it
     std::string out, err;
 };
 
 struct Invocation {
     std::vector<std::string> arguments;
-    std::map<std::string, std::string> environment; // on top of ours, GDN_* and NO_COLOR removed
-    bool terminal = false;                          // stdout and stderr are one terminal; all text lands in out
-    double interrupt_after = 0;                     // seconds until Ctrl-C; 0: never
-    std::string stdout_file;                        // instead of a pipe
+    std::map<std::string, std::string> environment;  // on top of ours, GDN_* and NO_COLOR removed
+    bool terminal = false;                           // stdout and stderr are one terminal; all text lands in out
+    double interrupt_after = 0;                      // seconds until Ctrl-C; 0: never
+    std::string stdout_file;                         // instead of a pipe
 };
 
 Outcome run(const Invocation &what);
-Outcome gdn(const std::string &arguments); // separated by blanks
+Outcome gdn(const std::string &arguments);  // separated by blanks
 
-} // namespace gdn_test
+}  // namespace gdn_test
 #endif
