@@ -1,6 +1,8 @@
 // Stage, map and store on CPUs: one pass over the tokens, whole vectors of channels.
 #include "../rows.h"
 
+#include <algorithm>
+
 namespace gdn {
 namespace {
 
@@ -27,16 +29,18 @@ Space stage_space(const Machine &machine, bool any_size, const std::string &form
     Space s;
     if (any_size || machine.schedule == "reference") return s;
     // What the rows share: 1 the loop over tokens, 2 the loop over vectors inside it too, so that exponentials overlap copies.
-    s.add("merge", ParamKind::Schedule, {1, 2}, logits ? 2 : 1);
-    // Vectors per iteration: of a row that computes exponentials, or of the shared loop.
-    s.add("unroll", ParamKind::Schedule, {1, 2, 4, 8}, logits ? 2 : 8);
+    s.add("merge", ParamKind::Schedule, {1, 2}, logits && machine.registers < 32 ? 1 : 2);
+    // Steps per iteration: of a row that computes exponentials, or of the shared loop.
+    s.add("unroll", ParamKind::Schedule, {1, 2, 4}, 1);
+    // Machine vectors that go through every operation side by side: a polynomial waits for itself.
+    s.add("abreast", ParamKind::Schedule, {1, 2}, logits ? 2 : 1);
     return s;
 }
 
 void apply_stage(StageStages &st, const Config &config, const Machine &machine) {
     Var co("co"), ci("ci"), cu("cu");
-    const int vec = machine.lanes, token_vec = 8;
     const bool any = st.k == 0 || machine.schedule == "reference";
+    const int vec = any ? std::min(2 * machine.lanes, 16) : machine.lanes * config["abreast"], token_vec = 8;
     const int merge = any ? 1 : config["merge"], unroll = any ? 16 / vec : config["unroll"];
     Func &first = st.rows[0];
     for (size_t i = 0; i < st.rows.size(); i++) {
@@ -45,7 +49,7 @@ void apply_stage(StageStages &st, const Config &config, const Machine &machine) 
         if (any) {
             f.split(co, co, cu, unroll, TailStrategy::RoundUp).unroll(cu);
         } else {
-            f.unroll(co, merge == 2 || st.heavy[i] ? unroll : st.k / vec);
+            f.unroll(co, merge == 2 || st.heavy[i] ? unroll : (f.name() == st.rows.back().name() ? st.v : st.k) / vec);
         }
         if (i > 0) f.compute_with(first, merge == 2 && st.k == st.v ? co : st.t);
     }

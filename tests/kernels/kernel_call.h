@@ -63,13 +63,17 @@ private:
     gdn::Buffer buffer_;
 };
 
-// Arguments in the kernel's order, then the call. A NULL buffer is one that the kernel does not read.
+// Arguments in the kernel's order, then the call. What a kernel does not read is described, but has no memory.
 class Call {
 public:
     explicit Call(const gdn::KernelRow &row) : row_(row) { argv_.push_back(&context_); }
     Call &scalar(float &x) { return argv_.push_back(&x), *this; }
     Call &scalar(int &x) { return argv_.push_back(&x), *this; }
-    Call &rows(Rows *rows) { return argv_.push_back(rows ? rows->buffer() : nullptr), *this; }
+    Call &rows(Rows *rows) { return argv_.push_back(rows->buffer()), *this; }
+    Call &rows(Rows *rows, bool read) {
+        if (!read) rows->buffer()->host = nullptr;
+        return this->rows(rows);
+    }
     int run() { return row_.call(argv_.data()); }
 
 private:

@@ -62,8 +62,8 @@ struct Tokens {
     void run() {
         for (Rows *x : outputs()) x->memory().poison();
         Call call(row);
-        call.scalar(scale).scalar(gate_scale).scalar(lower_bound).rows(&q).rows(&k).rows(&v).rows(&g).rows(&b).rows(has_w() ? &w : nullptr);
-        call.rows(logits() ? &a_log : nullptr).rows(logits() ? &dt_bias : nullptr);
+        call.scalar(scale).scalar(gate_scale).scalar(lower_bound).rows(&q).rows(&k).rows(&v).rows(&g).rows(&b).rows(&w, has_w());
+        call.rows(&a_log, logits()).rows(&dt_bias, logits());
         ASSERT_EQ(call.rows(&q_row).rows(&a_row).rows(&alpha_row).rows(&u_row).rows(&e_row).run(), 0);
         for (Rows *x : outputs()) ASSERT_TRUE(x->memory().slack_untouched());
     }
@@ -123,13 +123,17 @@ TEST_P(Stage, AgainstFormulas) {
                     for (int c = 0; c < K; c++) {
                         ASSERT_LE(error_in_eps(x.q_row(c, t), x.expected_q(c, t)), norm_eps) << "q " << c << " " << t;
                         ASSERT_LE(error_in_eps(x.a_row(c, t), x.expected_a(c, t)), norm_eps + gate_eps) << "a " << c << " " << t;
-                        if (Tokens::own_e(row)) ASSERT_LE(error_in_eps(x.e_row(c, t), x.expected_e(c, t)), norm_eps + gate_eps) << "e " << c << " " << t;
+                        if (Tokens::own_e(row)) {
+                            ASSERT_LE(error_in_eps(x.e_row(c, t), x.expected_e(c, t)), norm_eps + gate_eps) << "e " << c << " " << t;
+                        }
                         if (Tokens::per_head_decay(row) && c > 0) continue;
                         const double log_alpha = x.expected_log_alpha(c, t), error = error_in_eps(x.alpha_row(c, t), std::exp(log_alpha));
                         ASSERT_LE(error, row.form == Form::kLinear ? 0.01 : x.logits() ? 2 + 8 * std::fabs(log_alpha) : 2) << "alpha " << c << " " << t;
                     }
                     for (int d = 0; d < V; d++) ASSERT_LE(error_in_eps(x.u_row(d, t), x.expected_u(d, t)), gate_eps) << "u " << d << " " << t;
-                    if (!Tokens::own_e(row)) ASSERT_LE(error_in_eps(x.e_row(0, t), x.expected_e(0, t)), gate_eps) << "beta " << t;
+                    if (!Tokens::own_e(row)) {
+                        ASSERT_LE(error_in_eps(x.e_row(0, t), x.expected_e(0, t)), gate_eps) << "beta " << t;
+                    }
                 }
             }
 }
@@ -194,7 +198,9 @@ TEST_P(Stage, NanStaysInItsToken) {
             for (std::size_t i = 0; i < x.outputs().size(); i++)
                 for (int t = 0; t < 8; t++)
                     for (int c = 0; c < x.outputs()[i]->width(); c++) {
-                        if (t != 3) ASSERT_EQ(x.outputs()[i]->bits(c, t), clean.outputs()[i]->bits(c, t)) << row.symbol << " input " << which << " output " << i;
+                        if (t != 3) {
+                            ASSERT_EQ(x.outputs()[i]->bits(c, t), clean.outputs()[i]->bits(c, t)) << row.symbol << " input " << which << " output " << i;
+                        }
                     }
             const bool tied = !Tokens::own_e(row), fg2 = row.variant == StageVariant::kFg2Plus;
             std::vector<Rows *> reached;
