@@ -342,6 +342,7 @@ private:
         view->width = (int32_t)width;
         view->type = type_of(t.dtype);
         view->per_value_head = t.shape[2] == p_.hv;
+        view->scalar = ndim == 3;
         return true;
     }
 

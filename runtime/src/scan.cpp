@@ -392,7 +392,7 @@ void Scan::list_next(const Head *next, int64_t next_t, const char *o_rows, int64
             for (int s = 0; s < kSources; s++) {
                 const TokenView &source = plan_.source[s];
                 // Rows of one number lie side by side for the heads and are hot; fg2 gives one tensor twice.
-                if (source.data && source.width > 1 && !(s == kSourceW && source.data == plan_.source[kSourceB].data)) {
+                if (source.data && !source.scalar && !(s == kSourceW && source.data == plan_.source[kSourceB].data)) {
                     add(source.data + next->base[s] + (next_t + i) * source.token, source.width * (source.type == Type::kF32 ? 4 : 2));
                 }
             }
