@@ -34,8 +34,8 @@ inline DecayTree decay_tree(const Halide::Func &alpha, int tokens, const Halide:
         Expr second_half = ((r / len) % 2) == 1;
         Expr last_of_left = clamp((r / len) * len - 1, 0, tokens - 1);
         Expr last_of_right = clamp((r / len + 2) * len - 1, 0, tokens - 1);
-        pre_up(c, r) = select(second_half, pre(c, r) * pre(c, last_of_left), pre(c, r));
-        suf_up(c, r) = select(second_half, suf(c, r), suf(c, r) * pre(c, last_of_right));
+        pre_up(c, r) = select(second_half, strict_float(pre(c, r) * pre(c, last_of_left)), pre(c, r));
+        suf_up(c, r) = select(second_half, suf(c, r), strict_float(suf(c, r) * pre(c, last_of_right)));
         tree.pre.push_back(pre_up);
         tree.suf.push_back(suf_up);
     }
@@ -48,7 +48,7 @@ inline Halide::Func decay_table(const Halide::Func &alpha, int tokens, const Hal
     Func between("between");
     RDom rr(1, tokens - 1, "rr");
     between(s, r) = select(s == r, 1.0f, 0.0f);
-    between(s, rr) = select(s < rr, between(s, rr - 1) * alpha(rr), between(s, rr));
+    between(s, rr) = select(s < rr, strict_float(between(s, rr - 1) * alpha(rr)), between(s, rr));
     return between;
 }
 
