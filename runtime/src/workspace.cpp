@@ -12,6 +12,12 @@ constexpr size_t kWorkerBytes = 248 << 10;
 // Less work than this (state elements touched) is done before another thread has woken up.
 constexpr int64_t kWorthThreads = 1 << 17;
 
+/// A slice must give the bits of the whole. Kernels of one fixed K do whatever their V, and so do those of run-time K; one of each do not, since the
+/// compiler orders sums as it likes.
+bool same_arithmetic(const KernelRow *whole, const KernelRow *slice) {
+    return !whole || (slice && whole->target == slice->target && whole->k == slice->k && whole->chunk == slice->chunk);
+}
+
 int32_t most_slices(const Plan &plan) { return plan.run.v_slice_min > 0 ? std::max(1, plan.vp / std::max(16, plan.run.v_slice_min)) : 1; }
 
 }  // namespace
@@ -88,8 +94,8 @@ Division divide(const Plan &plan, const Dispatch &dispatch, int32_t threads) {
             const KernelRow *step = dispatch.find(need, plan.kp, columns);
             need.layout = Layout::kVFirst;
             const KernelRow *v_first_step = plan.v_first_step ? dispatch.find(need, plan.kp, columns) : nullptr;
-            if (!chunk || chunk->target != plan.chunk->target || chunk->chunk != plan.chunk->chunk || !step != !plan.step ||
-                !v_first_step != !plan.v_first_step || fetch_slots(*chunk, plan.kp, columns) > fetch_slots(*plan.chunk, plan.kp, plan.vp)) {
+            if (!same_arithmetic(plan.chunk, chunk) || !same_arithmetic(plan.step, step) || !same_arithmetic(plan.v_first_step, v_first_step) ||
+                fetch_slots(*chunk, plan.kp, columns) > fetch_slots(*plan.chunk, plan.kp, plan.vp)) {
                 continue;
             }
             d.slices = slices;
