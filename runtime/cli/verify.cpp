@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <memory>
-#include <set>
 
 #include "command.h"
 #include "console.h"
@@ -180,34 +179,36 @@ std::vector<std::string> targets_of(const Options &options) {
 
 std::string number(double x) { return format("%.1e", x); }
 
-void print_table(const std::vector<Row> &rows, const std::vector<std::string> &targets, const std::vector<std::string> &dtypes) {
+void print_table(const std::vector<Row> &rows, const std::vector<std::string> &targets) {
     const Style &s = style();
     for (const char *precision : {"f32", "low"}) {
-        if (std::none_of(rows.begin(), rows.end(), [&](const Row &row) { return row.precision == precision && row.cases; })) continue;
-        std::printf("%sWorst relative error against double precision, %s arithmetic%s\n%-11s", s.bold, precision, s.off, "");
-        for (const std::string &target : targets) std::printf("  %-*s", static_cast<int>(dtypes.size()) * 9 - 1, target.c_str());
-        std::printf("\n%-11s", "");
-        for (size_t i = 0; i < targets.size(); i++) {
-            std::printf(" ");
-            for (const std::string &dtype : dtypes) std::printf(" %-8s", dtype.c_str());
-        }
-        std::printf("\n");
-        std::set<std::string> seen;
-        for (const Row &first : rows) {
-            if (first.precision != precision || !seen.insert(first.variant).second) continue;
-            std::printf("%-11s", first.variant.c_str());
-            for (const std::string &target : targets) {
-                std::printf(" ");
-                for (const std::string &dtype : dtypes) {
-                    const auto row = std::find_if(rows.begin(), rows.end(), [&](const Row &r) {
-                        return r.variant == first.variant && r.precision == precision && r.target == target && r.dtype == dtype;
-                    });
-                    const bool ran = row != rows.end() && row->cases;
-                    std::printf(" %s%-8s%s", !ran ? s.dim : row->ok ? s.good : s.bad, ran ? number(row->worst.o.rms).c_str() : "-", s.off);
+        const auto any = std::find_if(rows.begin(), rows.end(), [&](const Row &row) { return row.precision == precision; });
+        if (any == rows.end()) continue;
+        std::printf("%sWorst relative error against double precision, %s arithmetic%s\n%-17s", s.bold, precision, s.off, "");
+        for (const std::string &target : targets) std::printf(" %-15s", target.c_str());
+        const Row *line = nullptr;  // one line a variant and dtype; rows come in that order
+        for (const Row &row : rows) {
+            if (row.precision != precision) continue;
+            if (!line || row.variant != line->variant || row.dtype != line->dtype) {
+                std::printf("\n%-11s %-5s", row.variant.c_str(), row.dtype.c_str());
+                size_t column = 0;
+                for (const Row &cell : rows) {
+                    if (cell.precision != precision || cell.variant != row.variant || cell.dtype != row.dtype) continue;
+                    while (targets[column] != cell.target) {
+                        std::printf(" %-15s", "");
+                        column++;
+                    }
+                    std::printf(" %s%-15s%s",
+                        !cell.cases ? s.dim
+                        : cell.ok   ? s.good
+                                    : s.bad,
+                        cell.cases ? number(cell.worst.o.rms).c_str() : "-", s.off);
+                    column++;
                 }
             }
-            std::printf("\n");
+            line = &row;
         }
+        std::printf("\n");
     }
     int cases = 0;
     bool all = true;
@@ -284,7 +285,7 @@ void run(const Options &options) {
         for (const Row &row : rows) json["results"].push_back(row.json());
         std::printf("%s\n", json.dump(2).c_str());
     } else {
-        print_table(rows, targets, dtypes);
+        print_table(rows, targets);
     }
     if (!ok) throw Failure(kExitVerification, "verification failed");
 }
