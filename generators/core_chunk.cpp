@@ -3,7 +3,7 @@
 //   T[r,s]    = <e_r, D_rs a_s>, s < r        A_qk[r,s] = <q_r, D_rs a_s>, s <= r       D_rs = decay between s and r
 //   (I + T) R = U - (gamma e) S0              O = (gamma q) S0 + A_qk R                 S1 = gamma_C S0 + (a to the end)^T R
 //
-// With snapshots=all (the block core) the state after every token is wanted, R gives it without another read of the state:
+// core_block wants the state after every token instead of S1 alone; R gives it without another read of S0:
 //   S_t = Diag(alpha_t) S_{t-1} + a_t r_t^T
 //
 // No variant and no dtype is known here; both were dealt with when the rows were staged.
@@ -31,10 +31,15 @@ Expr dot_bf16(const Expr &sum, const Expr &x, const Expr &y) {
     return Internal::Call::make(Float(32), "dpbf16ps", {sum, x, y}, Internal::Call::PureExtern);
 }
 
-class CoreChunk : public Generator<CoreChunk> {
+template <class Self, bool kSnapshots>
+class ChunkGenerator : public Generator<Self> {
+    template <class T>
+    using Input = typename Generator<Self>::template Input<T>;
+    template <class T>
+    using Output = typename Generator<Self>::template Output<T>;
+
 public:
-    GeneratorParam<std::string> core{"core", "channel_tied"}, size{"size", "128x128"}, precision{"precision", "f32"},
-        snapshots{"snapshots", "none"};
+    GeneratorParam<std::string> core{"core", "channel_tied"}, size{"size", "128x128"}, precision{"precision", "f32"};
     GeneratorParam<std::string> schedule_name{"schedule", "x86_avx512"}, config_text{"config", ""};
 
     Input<Buffer<float, 2>> q{"q"}, a{"a"};            // (c, r)
@@ -44,17 +49,15 @@ public:
     Input<Buffer<float, 3>> s0{"S0"};                  // (jl, c, p)
     Input<Buffer<uint64_t, 1>> next{"next"};           // addresses of rows that the caller will want soon
     Output<Buffer<float, 3>> o{"o"};                   // (jl, p, r)
-    Output<Buffer<float>> s1{"S1"};                    // (jl, c, p); with snapshots (jl, c, p, t), as many tokens as its extent says
-
-    void configure() { s1.set_dimensions(snapshots.value() == "all" ? 4 : 3); }
+    Output<Buffer<float, kSnapshots ? 4 : 3>> s1{"S1"};  // (jl, c, p); core_block: (jl, c, p, t), as many tokens as its extent says
 
     void generate() {
         const Core kind = core_of(core);
         st.size = Size(size);
-        machine = machine_of(get_target(), schedule_name);
+        machine = machine_of(this->get_target(), schedule_name);
         st.low = precision.value() == "low";
-        st.snapshots = snapshots.value() == "all";
-        _halide_user_assert(!st.low || get_target().has_feature(Target::AVX512_Zen4)) << "low precision needs a target with vdpbf16ps\n";
+        st.snapshots = kSnapshots;
+        _halide_user_assert(!st.low || this->get_target().has_feature(Target::AVX512_Zen4)) << "low precision needs a target with vdpbf16ps\n";
         config = core_chunk_space(machine, st.size, st.low).parse(config_text);
         const int C = st.chunk = config["chunk"];
         const int panel = st.panel = config["panel"];
@@ -191,32 +194,29 @@ public:
         o(jl, p, r) = st.out(jl, r, p);
 
         // State write.
-        if (st.snapshots) {
+        if constexpr (kSnapshots) {
             st.rs = RDom(0, min(s1.dim(3).extent(), C), "rs");
             const Var t = st.s;
             s1(jl, c, p, t) = undef<float>();
             Expr before = select(st.rs == 0, s0(jl, c, p), s1(jl, c, p, max(st.rs - 1, 0)));
             Expr decay = st.scalar_decay ? st.alpha(st.rs) : st.alpha(c, st.rs);
             s1(jl, c, p, st.rs) = decay * before + a(c, st.rs) * st.rows(jl, st.rs, p);
-            st.o = o;
-            st.s1 = s1;
-            set_shapes(K, panels);
-            return;
-        }
-        st.rs = RDom(0, C, "rs");
-        st.state = Func("state");
-        st.state(jl, c, p) = (st.scalar_decay ? st.last() : st.last(c)) * s0(jl, c, p);
-        if (st.low) {
-            st.rs = RDom(0, C / 2, "rs");
-            st.write16 = Func("write16");
-            st.write16(c, s) = pack_bf16(st.write(c, s), st.write(c, s + C / 2));
-            st.rows16 = Func("rows16");
-            st.rows16(jl, r, p) = pack_bf16(st.rows(jl, r, p), st.rows(jl, r + C / 2, p));
-            st.state(jl, c, p) = dot_bf16(st.state(jl, c, p), st.write16(c, st.rs), st.rows16(jl, st.rs, p));
         } else {
-            st.state(jl, c, p) += st.write(c, st.rs) * st.rows(jl, st.rs, p);
+            st.rs = RDom(0, C, "rs");
+            st.state = Func("state");
+            st.state(jl, c, p) = (st.scalar_decay ? st.last() : st.last(c)) * s0(jl, c, p);
+            if (st.low) {
+                st.rs = RDom(0, C / 2, "rs");
+                st.write16 = Func("write16");
+                st.write16(c, s) = pack_bf16(st.write(c, s), st.write(c, s + C / 2));
+                st.rows16 = Func("rows16");
+                st.rows16(jl, r, p) = pack_bf16(st.rows(jl, r, p), st.rows(jl, r + C / 2, p));
+                st.state(jl, c, p) = dot_bf16(st.state(jl, c, p), st.write16(c, st.rs), st.rows16(jl, st.rs, p));
+            } else {
+                st.state(jl, c, p) += st.write(c, st.rs) * st.rows(jl, st.rs, p);
+            }
+            s1(jl, c, p) = st.state(jl, c, p);
         }
-        s1(jl, c, p) = st.state(jl, c, p);
         st.o = o;
         st.s1 = s1;
 
@@ -270,7 +270,11 @@ private:
     Config config;
 };
 
+class CoreChunk : public ChunkGenerator<CoreChunk, false> {};
+class CoreBlock : public ChunkGenerator<CoreBlock, true> {};
+
 }  // namespace
 }  // namespace gdn
 
 HALIDE_REGISTER_GENERATOR(gdn::CoreChunk, core_chunk)
+HALIDE_REGISTER_GENERATOR(gdn::CoreBlock, core_block)

@@ -29,7 +29,7 @@ void apply_core_step(CoreStepStages &st, const Config &config, const Machine &m)
 }
 
 Space space_of(const std::string &family, const std::map<std::string, std::string> &params, const Machine &m) {
-    if (family == "core_chunk") return core_chunk_space(m, Size(params.at("size")), params.count("precision") && params.at("precision") == "low");
+    if (family == "core_chunk" || family == "core_block") return core_chunk_space(m, Size(params.at("size")), params.count("precision") && params.at("precision") == "low");
     if (family == "core_step") return core_step_space(m, Size(params.at("size")), params.at("layout") == "vfirst");
     if (family == "stage") return stage_space(m, params.at("size") == "any", params.at("form"));
     if (family == "map") return map_space(m);

@@ -1,0 +1,280 @@
+// Points of every parameter space, drawn with fixed seeds: compiled by gdn.generator, put into the dispatch table in place of the shipped kernel, and
+// run against the double reference. A parameter that a schedule does not read, or a schedule that is bound to fail, ends the generator.
+#include <dlfcn.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "../../runtime/src/context.h"
+#include "../../runtime/src/cpu.h"
+#include "../support/case.h"
+
+namespace gdn_test {
+namespace {
+
+using nlohmann::json;
+
+struct Output {
+    int status;
+    std::string text;  // both streams
+};
+
+Output run_command(const std::string &command) {
+    Output out{-1, ""};
+    FILE *pipe = popen((command + " 2>&1").c_str(), "r");
+    if (!pipe) return out;
+    std::array<char, 4096> part;
+    for (size_t n; (n = fread(part.data(), 1, part.size(), pipe)) > 0;) out.text.append(part.data(), n);
+    out.status = pclose(pipe);
+    return out;
+}
+
+std::string generator(const std::string &arguments) { return run_command("'" GDN_GENERATOR "' " + arguments).text; }
+
+const json &kernel_list() {
+    static const json list = json::parse(generator("--list --json --kernels '" GDN_SOURCE_DIR "/generators/kernels.json' --tuned '" GDN_SOURCE_DIR
+                                                   "/schedules/tuned'"))["kernels"];
+    return list;
+}
+
+// The table row of a kernel of the list, -1 if this library has no such kernel or this machine cannot run it.
+int row_of(const json &kernel) {
+    for (int i = 0; i < gdn::kKernelRowCount; i++) {
+        const gdn::KernelRow &row = gdn::kKernelRows[i];
+        const std::uint64_t needed = gdn::parse_features(gdn::kTargetRows[row.target].features);
+        if (kernel["name"] == row.name && kernel["target"] == row.target_name) return needed & ~gdn::cpu_features() ? -1 : i;
+    }
+    return -1;
+}
+
+using Config = std::map<std::string, int>;
+
+Config random_config(const json &space, std::mt19937 &random) {
+    Config config;
+    for (const json &parameter : space["parameters"]) {
+        const json &values = parameter["values"];
+        config[parameter["name"]] = values[random() % values.size()];
+    }
+    return config;
+}
+
+std::string text_of(const Config &config) {
+    std::string text;
+    for (const auto &[name, value] : config) text += (text.empty() ? "" : ",") + name + ":" + std::to_string(value);
+    return text;
+}
+
+// A folder that goes away with its contents.
+class Folder {
+public:
+    Folder() {
+        std::string name = (std::filesystem::temp_directory_path() / "gdn_space_XXXXXX").string();
+        path_ = mkdtemp(name.data());
+    }
+    ~Folder() { std::filesystem::remove_all(path_); }
+    const std::filesystem::path &path() const { return path_; }
+
+private:
+    std::filesystem::path path_;
+};
+
+// A kernel compiled at one point of its space, as a copy of the library's table with one row exchanged.
+class Candidate {
+public:
+    Candidate(const json &kernel, int row, const Config &config) : rows_(gdn::kKernelRows, gdn::kKernelRows + gdn::kKernelRowCount) {
+        std::string arguments = kernel["arguments"];
+        arguments = arguments.substr(0, arguments.find(" config="));
+        const std::string folder = folder_.path().string();
+        const Output made = run_command("'" GDN_GENERATOR "' " + arguments + (config.empty() ? "" : " config=" + text_of(config)) + " -f candidate -e object -o '" + folder + "'");
+        message_ = made.text;
+        if (made.status != 0) return;
+        const Output linked = run_command("c++ -shared -o '" + folder + "/candidate.so' '" + folder + "/candidate.o'");
+        message_ += linked.text;
+        library_ = linked.status == 0 ? dlopen((folder + "/candidate.so").c_str(), RTLD_LAZY | RTLD_LOCAL) : nullptr;
+        if (!library_) return;
+        gdn::KernelRow &r = rows_[row];
+        r.call = reinterpret_cast<int (*)(void **)>(dlsym(library_, "candidate_argv"));
+        if (r.family == gdn::Family::kCoreChunk) {
+            const auto value = [&](const char *name) { return config.count(name) ? config.at(name) : 0; };
+            r.panel = value("panel");
+            r.rows = value("rows");
+            r.cols = value("cols");
+            r.fetch_lines = value("fetch_lines");
+            r.fetch_slots = r.k && r.fetch_lines ? r.k / 2 / r.fetch_lines * (2 * r.chunk / r.rows) * (r.v / r.cols) : 0;
+            r.run = {value("time_block"), value("task_grain"), value("short_steps"), value("tail_steps"), value("v_slice_min")};
+        }
+    }
+    ~Candidate() {
+        if (library_) dlclose(library_);
+    }
+
+    bool compiled() const { return library_ != nullptr; }
+    const std::string &message() const { return message_; }
+    const gdn::KernelRow *rows() const { return rows_.data(); }
+
+private:
+    Folder folder_;
+    std::vector<gdn::KernelRow> rows_;
+    void *library_ = nullptr;
+    std::string message_;
+};
+
+// A context whose calls go through the candidate's table while this lives.
+class WithTable {
+public:
+    WithTable(const Context &context, const gdn::KernelRow *rows, int target)
+        : context_(context.get()), memory_(std::aligned_alloc(64, (gdn::Dispatch::bytes(gdn::kKernelRowCount) + 63) / 64 * 64)),
+          before_(context_->dispatch.load()) {
+        context_->dispatch.store(gdn::Dispatch::create(memory_, gdn::kTargetRows, gdn::kTargetRowCount, rows, gdn::kKernelRowCount, gdn::cpu_features(), target));
+    }
+    ~WithTable() {
+        context_->dispatch.store(before_);
+        std::free(memory_);
+    }
+
+private:
+    gdn_context *context_;
+    void *memory_;
+    gdn::Dispatch *before_;
+};
+
+// Cases that send calls through exactly this kernel.
+std::vector<Case> cases_of(const json &kernel) {
+    const json &params = kernel["params"];
+    const auto param = [&](const char *name) { return params.value(name, std::string()); };
+    Case c;
+    c.H = 1;
+    c.HV = 2;
+    c.initial = c.final = true;
+    c.lengths = {37, 8};
+    c.packed = true;
+    const std::string size = param("size");
+    if (size.empty() || size == "any") {
+        c.K = c.V = 64;
+    } else if (size.compare(0, 4, "anyx") == 0) {
+        const int unit = std::atoi(size.c_str() + 4);
+        c.K = 48;
+        c.V = 3 * unit;
+        if (unit == 16) c.V = 80;
+    } else {
+        c.K = std::atoi(size.c_str());
+        c.V = std::atoi(size.c_str() + size.find('x') + 1);
+    }
+    const std::string core = param("core");
+    c.variant = core == "scalar_tied" ? GDN_VARIANT_GDN : core == "channel_own" ? GDN_VARIANT_GDN2 : GDN_VARIANT_KDA;
+    c.precision = param("precision") == "low" ? GDN_PRECISION_LOW : GDN_PRECISION_F32;
+    if (kernel["family"] == "core_step") {
+        c.lengths = {1, 1};
+        c.packed = false;
+        c.v_first = param("layout") == "vfirst";
+    }
+    if (kernel["family"] == "stage") {
+        const std::string variant = param("variant"), form = param("form");
+        c.variant = variant == "gdn" ? GDN_VARIANT_GDN : variant == "kda" ? GDN_VARIANT_KDA : variant == "gdn2" ? GDN_VARIANT_GDN2 : GDN_VARIANT_FG2_PLUS;
+        c.dtype = param("dtype") == "bf16" ? GDN_DTYPE_BF16 : GDN_DTYPE_F32;
+        c.l2norm = form == "norm" || form == "logits";
+        if (form == "linear") c.decay = GDN_DECAY_LINEAR;
+        if (form == "logits") {
+            c.decay = GDN_DECAY_SOFTPLUS;
+            c.gate = GDN_GATE_LOGIT;
+        }
+    }
+    return {c};
+}
+
+// Kernels with something to tune, by family and target.
+std::map<std::string, std::vector<const json *>> tunable() {
+    std::map<std::string, std::vector<const json *>> groups;
+    for (const json &kernel : kernel_list()) {
+        bool has = false;
+        for (const json &p : kernel["space"]["parameters"]) has |= p["kind"] != "runtime" && p["values"].size() > 1;
+        if (has && row_of(kernel) >= 0) groups[kernel["family"].get<std::string>() + " " + kernel["target"].get<std::string>()].push_back(&kernel);
+    }
+    return groups;
+}
+
+TEST(Space, RandomPointsMatchReference) {
+    const auto groups = tunable();
+    ASSERT_FALSE(groups.empty());
+    for (const auto &[name, kernels] : groups) {
+        std::mt19937 random(20261129);
+        int verified = 0, tries = 0;
+        while (verified < 4 && tries++ < 200) {
+            const json &kernel = *kernels[random() % kernels.size()];
+            const Config config = random_config(kernel["space"], random);
+            const int row = row_of(kernel);
+            const Candidate candidate(kernel, row, config);
+            SCOPED_TRACE(kernel["name"].get<std::string>() + " for " + kernel["target"].get<std::string>() + " at " + text_of(config));
+            if (!candidate.compiled()) {
+                // The only reason not to compile is a constraint of the space.
+                EXPECT_NE(candidate.message().find("broken constraint"), std::string::npos) << candidate.message();
+                continue;
+            }
+            const Context context(kernel["target"].get<std::string>());
+            const WithTable table(context, candidate.rows(), gdn::kKernelRows[row].target);
+            for (const Case &c : cases_of(kernel)) EXPECT_TRUE(matches_reference(c, context, c.lengths[0] == 1 ? Call::kStep : Call::kForward));
+            verified++;
+        }
+        EXPECT_EQ(verified, 4) << name << ": too few valid points";
+    }
+}
+
+// A candidate that returns at once must be seen: this is what the checks above are worth.
+TEST(Space, KernelThatDoesNothingIsCaught) {
+    for (const json &kernel : kernel_list()) {
+        const int row = row_of(kernel);
+        if (row < 0 || kernel["name"] != "core_chunk_channel_tied_64x64") continue;
+        std::vector<gdn::KernelRow> rows(gdn::kKernelRows, gdn::kKernelRows + gdn::kKernelRowCount);
+        rows[row].call = [](void **) { return 0; };
+        const Context context(kernel["target"].get<std::string>());
+        const WithTable table(context, rows.data(), rows[row].target);
+        EXPECT_FALSE(matches_reference(cases_of(kernel)[0], context));
+        return;
+    }
+    GTEST_SKIP() << "no tuned kernel runs here";
+}
+
+TEST(Space, DefaultsAreValidAndListed) {
+    for (const json &kernel : kernel_list()) {
+        for (const json &p : kernel["space"]["parameters"]) {
+            const json &values = p["values"];
+            EXPECT_NE(std::find(values.begin(), values.end(), p["default"]), values.end()) << kernel["name"] << " " << p["name"];
+            EXPECT_TRUE(kernel["config"].contains(p["name"])) << kernel["name"] << " " << p["name"];
+        }
+    }
+}
+
+TEST(Space, WrongConfigurationsAreRefused) {
+    const json *kernel = nullptr;
+    for (const json &k : kernel_list()) {
+        if (!kernel && k["name"] == "core_chunk_channel_tied_128x128") kernel = &k;
+    }
+    ASSERT_NE(kernel, nullptr);
+    const Folder folder;
+    const auto refused = [&](const std::string &config, const std::string &words) {
+        const Output out = run_command("'" GDN_GENERATOR "' " + (*kernel)["arguments"].get<std::string>() + " config=" + config + " -f x -e object -o '" + folder.path().string() + "'");
+        EXPECT_NE(out.status, 0) << config;
+        EXPECT_NE(out.text.find(words), std::string::npos) << config << ": " << out.text;
+        EXPECT_TRUE(std::filesystem::is_empty(folder.path())) << config;
+    };
+    refused("rows:3", "'rows' has no value 3");
+    refused("colour:8", "is not name:value of a parameter of this kernel");
+    refused("rows:x", "has no whole number");
+    refused("rows", "is not name:value");
+    refused("rows:8,cols:64", "broken constraint: a tile leaves registers for its operands");
+}
+
+}  // namespace
+}  // namespace gdn_test
