@@ -1,0 +1,245 @@
+// Which kernel serves a call: on machines that are played by feature words, and over tables that exist only here.
+#include <gtest/gtest.h>
+
+#include <memory>
+
+#include "call.h"
+#include "cpu.h"
+#include "dispatch.h"
+
+using namespace gdn;
+using namespace gdn_test;
+
+namespace {
+
+constexpr std::uint32_t bit(int i) { return 1u << i; }
+
+// Zen 4 as cpuid shows it: AVX-512 with BF16, no AMX. xcr0: x87, xmm, ymm, masks, zmm.
+CpuidWords zen4() {
+    CpuidWords words = {};
+    words.max_leaf = 16;
+    words.leaf1_ecx = bit(0) | bit(9) | bit(12) | bit(19) | bit(20) | bit(22) | bit(23) | bit(27) | bit(28) | bit(29);
+    words.leaf7_ebx = bit(3) | bit(5) | bit(8) | bit(16) | bit(17) | bit(21) | bit(28) | bit(30) | bit(31);
+    words.leaf7_ecx = bit(1) | bit(6) | bit(8) | bit(11) | bit(12) | bit(14);
+    words.leaf7_1_eax = bit(5);
+    words.extended_ecx = bit(5);
+    words.xcr0 = 0xe7;
+    return words;
+}
+
+struct FakeCpu {
+    explicit FakeCpu(std::uint64_t features) { fake_cpu_features(features); }
+    ~FakeCpu() { fake_cpu_features(0); }
+};
+
+TEST(CpuFeatures, Zen4) {
+    const std::uint64_t features = features_of(zen4());
+    EXPECT_EQ(parse_features("sse4_1 avx avx2 f16c fma avx512f avx512cd avx512vl avx512dq avx512bw avx512_bf16") & ~features, 0u);
+}
+
+// R122: a hypervisor that shows AVX-512 in cpuid while the system does not save its registers.
+TEST(CpuFeatures, RegistersNotSaved) {
+    CpuidWords words = zen4();
+    words.xcr0 = 0x07;  // ymm only
+    EXPECT_FALSE(features_of(words) & (kAvx512F | kAvx512Bw | kAvx512Bf16 | kAvx512Vnni));
+    EXPECT_TRUE(features_of(words) & kAvx2);
+    words.xcr0 = 0x67;  // zmm16-31 missing
+    EXPECT_FALSE(features_of(words) & kAvx512F);
+    words.xcr0 = 0x03;
+    EXPECT_FALSE(features_of(words) & (kAvx | kAvx2 | kFma | kF16c));
+    EXPECT_TRUE(features_of(words) & kSse41);
+    words = zen4();
+    words.leaf1_ecx &= ~bit(27);  // no OSXSAVE: xcr0 could not have been read
+    EXPECT_FALSE(features_of(words) & (kAvx | kAvx2 | kAvx512F));
+}
+
+TEST(CpuFeatures, OldCpuWithoutLeaf7) {
+    CpuidWords words = zen4();
+    words.max_leaf = 5;
+    EXPECT_FALSE(features_of(words) & (kAvx2 | kBmi | kAvx512F));
+    EXPECT_TRUE(features_of(words) & kAvx);
+}
+
+TEST(CpuFeatures, Names) {
+    EXPECT_EQ(parse_features(""), 0u);
+    EXPECT_EQ(parse_features("avx2  fma "), std::uint64_t{kAvx2 | kFma});
+    EXPECT_TRUE(parse_features("avx2 amx_tile") & kUnknownFeature);
+    EXPECT_TRUE(parse_features("avx") == kAvx);
+}
+
+// A table of cores that never run.
+const TargetRow kTargets[] = {{"wide", "avx512f", 0}, {"narrow", "avx2", 0}, {"plain", "sse4_1", 1}};
+
+KernelRow core(const char *name, std::int32_t target, std::int32_t k, std::int32_t v, std::int32_t panel) {
+    KernelRow row = {};
+    row.name = row.symbol = name;
+    row.family_name = "core_chunk";
+    row.target_name = kTargets[target].name;
+    row.target = target;
+    row.family = Family::kCoreChunk;
+    row.decay = DecayShape::kChannel;
+    row.erase = Erase::kTied;
+    row.k = k;
+    row.v = v;
+    row.panel = panel;
+    row.chunk = 8;
+    return row;
+}
+
+struct Table {
+    explicit Table(std::vector<KernelRow> rows, std::uint64_t features, std::int32_t first = 0)
+        : rows(std::move(rows)), memory(new std::max_align_t[Dispatch::bytes(100) / sizeof(std::max_align_t) + 1]) {
+        dispatch = Dispatch::create(memory.get(), kTargets, 3, this->rows.data(), static_cast<std::int32_t>(this->rows.size()), features, first);
+    }
+    std::string pick(std::int32_t k, std::int32_t v) const {
+        Need need;
+        need.family = Family::kCoreChunk;
+        need.decay = DecayShape::kChannel;
+        need.erase = Erase::kTied;
+        const KernelRow *row = dispatch->find(need, k, v);
+        return row ? row->name : "";
+    }
+    std::vector<KernelRow> rows;
+    std::unique_ptr<std::max_align_t[]> memory;
+    Dispatch *dispatch;
+};
+
+std::vector<KernelRow> full_table() {
+    return {core("plain_any16", 2, 0, 0, 16), core("wide_any16", 0, 0, 0, 16),       core("narrow_any16", 1, 0, 0, 16),
+            core("wide_any32", 0, 0, 0, 32),  core("wide_128x128", 0, 128, 128, 128), core("narrow_64x64", 1, 64, 64, 64)};
+}
+
+TEST(Dispatch, FallbackChain) {
+    const Table table(full_table(), kAvx512F | kAvx2 | kSse41);
+    EXPECT_EQ(table.pick(128, 128), "wide_128x128");
+    EXPECT_EQ(table.pick(128, 96), "wide_any32");
+    EXPECT_EQ(table.pick(128, 48), "wide_any16");
+    EXPECT_EQ(table.pick(64, 64), "wide_any32");  // a better target's run-time kernel before another target's dedicated one
+    EXPECT_EQ(table.dispatch->target(), 0);
+}
+
+TEST(Dispatch, TargetsThatTheMachineRuns) {
+    EXPECT_EQ(Table(full_table(), kAvx2 | kSse41).pick(64, 64), "narrow_64x64");
+    EXPECT_EQ(Table(full_table(), kAvx2 | kSse41).pick(128, 128), "narrow_any16");
+    EXPECT_EQ(Table(full_table(), kSse41).pick(128, 128), "plain_any16");
+    EXPECT_EQ(Table(full_table(), 0).pick(128, 128), "");
+    EXPECT_EQ(Table(full_table(), 0).dispatch->target(), -1);
+}
+
+TEST(Dispatch, ForcedTargetLeavesOutBetterOnes) {
+    const Table table(full_table(), kAvx512F | kAvx2 | kSse41, 1);
+    EXPECT_EQ(table.pick(128, 128), "narrow_any16");
+    EXPECT_EQ(table.dispatch->target(), 1);
+}
+
+TEST(Dispatch, GapsFallToTheReference) {
+    const Table table({core("plain_any16", 2, 0, 0, 16), core("wide_any32", 0, 0, 0, 32)}, kAvx512F | kAvx2 | kSse41);
+    EXPECT_EQ(table.pick(128, 128), "wide_any32");
+    EXPECT_EQ(table.pick(128, 48), "plain_any16");
+}
+
+// R78: whatever a specialised kernel's predicate says, some row of the real table answers every need for every size.
+TEST(Dispatch, EveryNeedOfEverySizeIsServed) {
+    for (const std::uint64_t features : {cpu_features(), parse_features(kTargetRows[kTargetRowCount - 1].features)}) {
+        std::unique_ptr<std::max_align_t[]> memory(new std::max_align_t[Dispatch::bytes(kKernelRowCount) / sizeof(std::max_align_t) + 1]);
+        const Dispatch *dispatch = Dispatch::create(memory.get(), kTargetRows, kTargetRowCount, kKernelRows, kKernelRowCount, features, 0);
+        for (std::int32_t k = 16; k <= 256; k += 16)
+            for (std::int32_t v = 16; v <= 256; v += 16)
+                for (int core = 0; core < 3; core++)
+                    for (const Family family : {Family::kCoreChunk, Family::kCoreStep}) {
+                        Need need;
+                        need.family = family;
+                        need.decay = core ? DecayShape::kChannel : DecayShape::kScalar;
+                        need.erase = core == 2 ? Erase::kOwn : Erase::kTied;
+                        const KernelRow *row = dispatch->find(need, k, v);
+                        ASSERT_NE(row, nullptr) << k << "x" << v;
+                        EXPECT_TRUE(can_run(*row, k, v)) << row->name;
+                    }
+    }
+}
+
+std::string target_of(gdn_context *context) {
+    SmallCall call;
+    char text[8192];
+    if (gdn_explain(context, &call.args, text, sizeof text, nullptr) != GDN_STATUS_OK) return gdn_last_error();
+    const std::string json = text;
+    const std::size_t from = json.find("\"target\": \"") + 11;
+    return json.substr(from, json.find('"', from) - from);
+}
+
+#if defined(__x86_64__)
+// R83: AVX-512-BF16 without AMX is a full AVX-512 machine.
+TEST(DispatchOfTheLibrary, PlayedMachines) {
+    CpuidWords words = zen4();
+    {
+        const FakeCpu cpu(features_of(words));
+        EXPECT_EQ(target_of(make_context().get()).substr(0, 10), "x86_avx512");
+    }
+    words.xcr0 = 0x07;
+    {
+        const FakeCpu cpu(features_of(words));
+        ContextPtr context = make_context();
+        EXPECT_EQ(target_of(context.get()), "x86_avx2");
+        EXPECT_EQ(gdn_set_target(context.get(), "x86_avx512"), GDN_STATUS_UNSUPPORTED);
+        EXPECT_NE(std::string(gdn_last_error()).find("avx512f"), std::string::npos);
+        EXPECT_EQ(target_of(context.get()), "x86_avx2");
+        EXPECT_EQ(gdn_set_target(context.get(), "x86_reference"), GDN_STATUS_OK);
+        EXPECT_EQ(target_of(context.get()), "x86_reference");
+        EXPECT_EQ(gdn_set_target(context.get(), "auto"), GDN_STATUS_OK);
+        EXPECT_EQ(target_of(context.get()), "x86_avx2");
+    }
+    words.xcr0 = 0x03;
+    {
+        const FakeCpu cpu(features_of(words));
+        EXPECT_EQ(target_of(make_context().get()), "x86_reference");
+    }
+    {
+        const FakeCpu cpu(kSse3);  // nothing runs here
+        SmallCall call;
+        ContextPtr context = make_context();
+        ASSERT_NE(context, nullptr);
+        EXPECT_EQ(gdn_forward(context.get(), &call.args, nullptr, 0), GDN_STATUS_UNSUPPORTED);
+        EXPECT_TRUE(call.poisoned());
+    }
+}
+#endif
+
+TEST(DispatchOfTheLibrary, ListsAgreeWithTheMachine) {
+    for (std::int64_t i = 0; i < gdn_target_count(); i++) {
+        gdn_target_info target;
+        ASSERT_EQ(gdn_target_get(i, &target), GDN_STATUS_OK);
+        EXPECT_EQ(target.runs_here, !(parse_features(target.features) & ~cpu_features())) << target.name;
+        EXPECT_FALSE(parse_features(target.features) & kUnknownFeature) << target.features;
+        gdn_context *context = nullptr;
+        gdn_context_options options = options_with_threads(1);
+        options.target = target.name;
+        EXPECT_EQ(gdn_context_create(&options, &context), target.runs_here ? GDN_STATUS_OK : GDN_STATUS_UNSUPPORTED);
+        gdn_context_destroy(context);
+    }
+    EXPECT_GT(gdn_kernel_count(), 0);
+    gdn_kernel_info kernel;
+    for (std::int64_t i = 0; i < gdn_kernel_count(); i++) {
+        ASSERT_EQ(gdn_kernel_get(i, &kernel), GDN_STATUS_OK);
+        EXPECT_EQ(std::string(kernel.name).substr(0, 5), "gdnk_");
+        EXPECT_NE(std::string(kernel.name).find(kernel.target), std::string::npos);
+    }
+    EXPECT_EQ(gdn_kernel_get(gdn_kernel_count(), &kernel), GDN_STATUS_INVALID_ARGUMENT);
+    EXPECT_EQ(gdn_kernel_get(-1, &kernel), GDN_STATUS_INVALID_ARGUMENT);
+}
+
+// Overrides outlive a change of target, and the other way round.
+TEST(DispatchOfTheLibrary, OverridesAndTargetsAreIndependent) {
+    ContextPtr context = make_context();
+    const std::string text = "core_chunk.time_block 64\n";
+    ASSERT_EQ(gdn_apply_overrides(context.get(), text.data(), text.size()), GDN_STATUS_OK);
+    gdn_target_info last;
+    gdn_target_get(gdn_target_count() - 1, &last);
+    ASSERT_EQ(gdn_set_target(context.get(), last.name), GDN_STATUS_OK);
+    SmallCall call;
+    char json[8192];
+    ASSERT_EQ(gdn_explain(context.get(), &call.args, json, sizeof json, nullptr), GDN_STATUS_OK);
+    EXPECT_NE(std::string(json).find("\"time_block\": 64"), std::string::npos) << json;
+    EXPECT_NE(std::string(json).find(last.name), std::string::npos);
+}
+
+} // namespace
