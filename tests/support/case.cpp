@@ -163,11 +163,19 @@ void Context::apply(const std::string &overrides) {
     EXPECT_EQ(gdn_apply_overrides(context_, overrides.data(), overrides.size()), GDN_STATUS_OK) << gdn_last_error();
 }
 
-std::vector<std::string> targets() {
+std::vector<std::string> targets(gdn_precision precision) {
     std::vector<std::string> names;
     for (std::int64_t i = 0; i < gdn_target_count(); i++) {
-        gdn_target_info info;
-        if (gdn_target_get(i, &info) == GDN_STATUS_OK && info.runs_here) names.push_back(info.name);
+        gdn_target_info target;
+        if (gdn_target_get(i, &target) != GDN_STATUS_OK || !target.runs_here) continue;
+        bool has_core = false;
+        for (std::int64_t k = 0; k < gdn_kernel_count(); k++) {
+            gdn_kernel_info kernel;
+            if (gdn_kernel_get(k, &kernel) != GDN_STATUS_OK || std::string(kernel.target) != target.name || std::string(kernel.family) != "core_chunk") continue;
+            const bool low = std::string(kernel.generator).find("precision=low") != std::string::npos;
+            has_core = has_core || low == (precision == GDN_PRECISION_LOW);
+        }
+        if (has_core) names.push_back(target.name);
     }
     return names;
 }

@@ -85,8 +85,8 @@ private:
     std::string target_;
 };
 
-// Targets that this machine can run, best first.
-std::vector<std::string> targets();
+// Targets that this machine can run, best first: those with float32 cores, or those with low precision ones (their other kernels are the next target's).
+std::vector<std::string> targets(gdn_precision precision = GDN_PRECISION_F32);
 
 // GDN_TEST_BUDGET=small: an emulator runs us.
 bool small_budget();

@@ -26,7 +26,7 @@ inline std::vector<Run> on_targets(const std::vector<Case> &cases) {
     std::set<std::string> seen;
     for (const Case &c : cases)
         if (seen.insert(name(c)).second)
-            for (const std::string &target : targets()) runs.push_back({target, c});
+            for (const std::string &target : targets(c.precision)) runs.push_back({target, c});
     return runs;
 }
 
