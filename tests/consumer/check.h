@@ -96,7 +96,7 @@ static double check_error(const struct check_data *d) {
 }
 
 /* 0 if `rounds` calls on a context of their own give the right numbers and a wrong call gives its code. */
-static int check(const struct gdn_functions *gdn, int rounds, uint32_t seed) {
+static inline int check(const struct gdn_functions *gdn, int rounds, uint32_t seed) {
     struct check_data d;
     gdn_args args;
     gdn_context *context = NULL;
