@@ -7,6 +7,9 @@
 //   S_t = Diag(alpha_t) S_{t-1} + a_t r_t^T
 //
 // No variant and no dtype is known here; both were dealt with when the rows were staged.
+//
+// A product that is rounded before it is used is strict_float: left free, LLVM multiplies or fuses it in another order in a kernel of fixed size than in one
+// of any size, and a slice of V, which may run on either, would differ from the whole in the last bit.
 #include "core_chunk.h"
 
 #include "../schedules/schedules.h"
@@ -66,7 +69,7 @@ public:
         const Expr panels = st.size.v ? Expr(st.size.v / panel) : o.dim(1).extent();
         const Var c = st.c, r = st.r, s = st.s, i = st.i, b = st.b, l = st.l, m = st.m, jl = st.jl, p = st.p;
 
-        auto erase = [&](const Expr &c, const Expr &r) -> Expr { return kind == Core::ChannelOwn ? e(c, r) : e(0, r) * a(c, r); };
+        auto erase = [&](const Expr &c, const Expr &r) -> Expr { return kind == Core::ChannelOwn ? e(c, r) : strict_float(e(0, r) * a(c, r)); };
 
         // Decay products.
         DecayTree tree;
@@ -81,16 +84,16 @@ public:
             tree = decay_tree(st.alpha, C, c, r);
         }
         auto gamma = [&](const Expr &c, const Expr &r) -> Expr {
-            return st.scalar_decay ? st.alpha(0) * st.between(0, r) : tree.pre[tree.levels](c, r);
+            return st.scalar_decay ? strict_float(st.alpha(0) * st.between(0, r)) : tree.pre[tree.levels](c, r);
         };
         auto tail = [&](const Expr &c, const Expr &s) -> Expr {
             return st.scalar_decay ? st.between(s, C - 1) : tree.suf[tree.levels](c, s);
         };
 
         st.read = Func("read");
-        st.read(c, m) = gamma(c, m % C) * select(m < C, erase(c, m % C), q(c, m % C));
+        st.read(c, m) = strict_float(gamma(c, m % C) * select(m < C, erase(c, m % C), q(c, m % C)));
         st.write = Func("write");
-        st.write(c, s) = a(c, s) * tail(c, s);
+        st.write(c, s) = strict_float(a(c, s) * tail(c, s));
         st.last = Func("last");
         if (st.scalar_decay) {
             st.last() = gamma(0, C - 1);
@@ -119,8 +122,8 @@ public:
                 Expr token_s = 2 * b * L.half + s, token_r = (2 * b + 1) * L.half + i % L.half;
                 Expr to_boundary = st.scalar_decay || lev == 0 ? Expr(1.0f) : tree.suf[lev](c, token_s);
                 Expr from_boundary = st.scalar_decay ? Expr(1.0f) : tree.pre[lev](c, token_r);
-                L.left(c, s, b) = a(c, token_s) * to_boundary;
-                L.right(c, i, b) = from_boundary * select(i < L.half, erase(c, token_r), q(c, token_r));
+                L.left(c, s, b) = strict_float(a(c, token_s) * to_boundary);
+                L.right(c, i, b) = strict_float(from_boundary * select(i < L.half, erase(c, token_r), q(c, token_r)));
             }
             L.channel_block = RDom(0, K / lanes, "channel_block" + id);
             L.lane = RDom(0, lanes, "lane" + id);
@@ -136,7 +139,7 @@ public:
                 RDom d(0, L.half, 0, L.half, 0, 2, 0, L.blocks, "d" + id);
                 Expr token_s = 2 * d.w * L.half + d.x, token_r = (2 * d.w + 1) * L.half + d.y;
                 Expr value = L.dot(d.x, d.y + d.z * L.half, d.w);
-                if (st.scalar_decay) value = value * st.between(token_s, token_r);
+                if (st.scalar_decay) value = strict_float(value * st.between(token_s, token_r));
                 st.mix(token_s, d.z * C + token_r) = value;
             }
             st.levels.push_back(L);
@@ -200,11 +203,11 @@ public:
             s1(jl, c, p, t) = undef<float>();
             Expr before = select(st.rs == 0, s0(jl, c, p), s1(jl, c, p, max(st.rs - 1, 0)));
             Expr decay = st.scalar_decay ? st.alpha(st.rs) : st.alpha(c, st.rs);
-            s1(jl, c, p, st.rs) = decay * before + a(c, st.rs) * st.rows(jl, st.rs, p);
+            s1(jl, c, p, st.rs) = strict_float(decay * before) + a(c, st.rs) * st.rows(jl, st.rs, p);
         } else {
             st.rs = RDom(0, C, "rs");
             st.state = Func("state");
-            st.state(jl, c, p) = (st.scalar_decay ? st.last() : st.last(c)) * s0(jl, c, p);
+            st.state(jl, c, p) = strict_float((st.scalar_decay ? st.last() : st.last(c)) * s0(jl, c, p));
             if (st.low) {
                 st.rs = RDom(0, C / 2, "rs");
                 st.write16 = Func("write16");
