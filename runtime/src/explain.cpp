@@ -106,7 +106,7 @@ void explain(const gdn_context &context, const Dispatch &dispatch, const Plan &p
     text.add(", \"threads\": %d, \"workers\": %d, \"tasks\": %lld, \"heads_per_task\": %d, \"v_slices\": %d", context.threads, division.lanes,
              (long long)division.tasks, division.heads_per_task, division.slices);
     text.add(", \"time_block\": %d, \"short_steps\": %d, \"tail_steps\": %d, \"workspace_bytes\": %zu}", plan.run.time_block, plan.run.short_steps,
-             plan.run.tail_steps, workspace_bytes(plan, context.threads));
+             plan.run.tail_steps, workspace_bytes(plan, arena_of(plan), context.threads));
 }
 
 }  // namespace

@@ -50,9 +50,8 @@ void run_lane(void *arg, int64_t lane) {
     }
 }
 
-gdn_status run_plan(gdn_context *context, const Plan &plan, const Dispatch &dispatch, char *memory) {
+gdn_status run_plan(gdn_context *context, const Plan &plan, const Dispatch &dispatch, const Arena &arena, char *memory) {
     const Division division = divide(plan, dispatch, context->threads);
-    const Arena arena = arena_of(plan);
     Shared shared = {plan, division, arena, memory};
     if (division.lanes == 1) {
         run_lane(&shared, 0);
@@ -79,7 +78,8 @@ gdn_status run_operator(gdn_context *context, const gdn_args *args, Entry entry,
     if (status != GDN_STATUS_OK) {
         return status;
     }
-    const size_t needed = workspace_bytes(plan, context->threads);
+    const Arena arena = arena_of(plan);
+    const size_t needed = workspace_bytes(plan, arena, context->threads);
     if (workspace) {
         if (reinterpret_cast<uintptr_t>(workspace) % 64) {
             return fail(GDN_STATUS_INVALID_ARGUMENT, "workspace is at an address that is not a multiple of 64");
@@ -87,7 +87,7 @@ gdn_status run_operator(gdn_context *context, const gdn_args *args, Entry entry,
         if (workspace_size < needed) {
             return fail(GDN_STATUS_WORKSPACE_TOO_SMALL, "workspace has %zu bytes, expected %zu (gdn_workspace_size)", workspace_size, needed);
         }
-        return run_plan(context, plan, dispatch, static_cast<char *>(workspace));
+        return run_plan(context, plan, dispatch, arena, static_cast<char *>(workspace));
     }
     if (workspace_size) {
         return fail(GDN_STATUS_INVALID_ARGUMENT, "workspace is NULL with %zu bytes, expected NULL and 0 or memory", workspace_size);
@@ -96,7 +96,7 @@ gdn_status run_operator(gdn_context *context, const gdn_args *args, Entry entry,
     if (!borrowed.data()) {
         return fail(GDN_STATUS_OUT_OF_MEMORY, "the allocator gave no workspace of %zu bytes", needed);
     }
-    return run_plan(context, plan, dispatch, static_cast<char *>(borrowed.data()));
+    return run_plan(context, plan, dispatch, arena, static_cast<char *>(borrowed.data()));
 }
 
 }  // namespace gdn
@@ -112,7 +112,7 @@ gdn_status gdn_workspace_size(const gdn_context *context, const gdn_args *args, 
     Plan plan;
     const gdn_status status = make_plan(*context->dispatch.load(std::memory_order_acquire), args, Entry::kForward, &plan);
     if (status == GDN_STATUS_OK) {
-        *bytes = workspace_bytes(plan, context->threads);
+        *bytes = workspace_bytes(plan, arena_of(plan), context->threads);
     }
     return report(context, status);
 }

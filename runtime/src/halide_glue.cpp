@@ -37,19 +37,6 @@ void install() {
 
 }  // namespace
 
-void Buffer::init(Type type, int dimensions) {
-    memset(static_cast<void *>(&b), 0, sizeof b);
-    memset(static_cast<void *>(d), 0, sizeof d);
-    b.type = type == Type::kF32 ? halide_type_t(halide_type_float, 32) : halide_type_t(halide_type_uint, 16);
-    b.dimensions = dimensions;
-    b.dim = d;
-}
-
-void Buffer::init_u64(int dimensions) {
-    init(Type::kF32, dimensions);
-    b.type = halide_type_t(halide_type_uint, 64);
-}
-
 void install_halide_handlers() {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, install);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <new>
 
 #include "HalideRuntime.h"
 #include "kernel_table.h"
@@ -10,15 +11,29 @@ namespace gdn {
 
 /// A strided view in Halide's form: dimension 0 innermost, strides in elements. Up to three dimensions. Not copyable: b.dim points into it.
 struct Buffer {
-    halide_buffer_t b;
-    halide_dimension_t d[3];
+    // In unions: nothing is written before init(). A call has more descriptors than it uses, and decode counts nanoseconds.
+    union {
+        halide_buffer_t b;
+    };
+    union {
+        halide_dimension_t d[3];
+    };
 
-    Buffer() = default;
+    Buffer() {}
     Buffer(const Buffer &) = delete;
     Buffer &operator=(const Buffer &) = delete;
 
-    void init(Type type, int dimensions);
-    void init_u64(int dimensions);
+    void init(Type type, int dimensions) { init(type == Type::kF32 ? halide_type_t(halide_type_float, 32) : halide_type_t(halide_type_uint, 16), dimensions); }
+    void init_u64(int dimensions) { init(halide_type_t(halide_type_uint, 64), dimensions); }
+    void init(halide_type_t type, int dimensions) {
+        new (&b) halide_buffer_t{};
+        b.type = type;
+        b.dimensions = dimensions;
+        b.dim = d;
+        for (int i = 0; i < dimensions; i++) {
+            new (&d[i]) halide_dimension_t;
+        }
+    }
     void dim(int i, int32_t extent, int32_t stride) {
         d[i].extent = extent;
         d[i].stride = stride;

@@ -77,39 +77,39 @@ public:
         }
         const int64_t size = bytes_of(t.dtype);
         int64_t last = 0;
-        bool empty = false;
-        for (int32_t i = 0; i < ndim; i++) {
-            if (t.shape[i] < 0 || t.shape[i] > kMaxExtent) {
-                return bad("%s has extent %lld in dimension %d, expected 0 to 2^48", name, (long long)t.shape[i], i);
+        bool empty = false, nested = true;  // nested: every stride passes over all that the dimensions inside it reach
+        for (int32_t i = ndim - 1; i >= 0; i--) {
+            const int64_t extent = t.shape[i], stride = t.strides[i];
+            if (extent < 0 || extent > kMaxExtent) {
+                return bad("%s has extent %lld in dimension %d, expected 0 to 2^48", name, (long long)extent, i);
             }
-            if (expected[i] >= 0 && t.shape[i] != expected[i]) {
+            if (expected[i] >= 0 && extent != expected[i]) {
                 return bad("%s has shape [%s], expected [%s]", name, shape_text(ndim, t.shape).text, expected_text(ndim, expected).text);
             }
-            empty |= t.shape[i] == 0;
-        }
-        if (!empty && !t.data) {
-            return bad("%s is NULL, expected memory of shape [%s]", name, shape_text(ndim, t.shape).text);
+            empty |= extent == 0;
+            if (extent <= 1) {
+                continue;
+            }
+            if (stride < 0) {
+                return bad("%s has stride %lld in dimension %d, expected no negative stride", name, (long long)stride, i);
+            }
+            nested &= stride > last;
+            int64_t reach;
+            if (__builtin_mul_overflow(extent - 1, stride, &reach) || __builtin_add_overflow(last, reach, &last) || last > kMaxExtent * 64) {
+                return bad("%s spans more than the address space (stride %lld in dimension %d)", name, (long long)stride, i);
+            }
         }
         if (!empty) {
-            for (int32_t i = 0; i < ndim; i++) {
-                int64_t reach;
-                if (t.shape[i] == 1) {
-                    continue;
-                }
-                if (t.strides[i] < 0) {
-                    return bad("%s has stride %lld in dimension %d, expected no negative stride", name, (long long)t.strides[i], i);
-                }
-                if (__builtin_mul_overflow(t.shape[i] - 1, t.strides[i], &reach) || __builtin_add_overflow(last, reach, &last) || last > kMaxExtent * 64) {
-                    return bad("%s spans more than the address space (stride %lld in dimension %d)", name, (long long)t.strides[i], i);
-                }
+            if (!t.data) {
+                return bad("%s is NULL, expected memory of shape [%s]", name, shape_text(ndim, t.shape).text);
             }
             if (inner_one && t.shape[ndim - 1] > 1 && t.strides[ndim - 1] != 1) {
                 return bad("%s has innermost stride %lld, expected 1", name, (long long)t.strides[ndim - 1]);
             }
-            if (reinterpret_cast<uintptr_t>(t.data) % (uintptr_t)size) {
+            if (reinterpret_cast<uintptr_t>(t.data) & (uintptr_t)(size - 1)) {
                 return bad("%s is at an address that is not a multiple of its element size %lld", name, (long long)size);
             }
-            if (output && !distinct(t)) {
+            if (output && !nested && !distinct(t)) {
                 return bad("%s overlaps itself: strides [%s] of shape [%s] give two elements one address", name, shape_text(ndim, t.strides).text,
                            shape_text(ndim, t.shape).text);
             }
@@ -163,8 +163,8 @@ private:
         return out;
     }
 
-    /// True if no two index tuples share an address, by nesting: every stride passes over all that the smaller ones reach.
-    static bool distinct(const gdn_tensor &t) {
+    /// True if no two index tuples share an address, by nesting in whatever order the strides have.
+    [[gnu::cold]] static bool distinct(const gdn_tensor &t) {
         int64_t strides[GDN_MAX_DIMS], shape[GDN_MAX_DIMS];
         int32_t n = 0;
         for (int32_t i = 0; i < t.ndim; i++) {
@@ -313,7 +313,6 @@ private:
     }
 
     bool token_view(const char *name, const gdn_tensor &t, int32_t ndim, int64_t heads, int64_t width, bool output, TokenView *view) {
-        const int64_t expected[4] = {batch_, tokens_, heads, width};
         if (!dtype(name, t)) {
             return false;
         }
@@ -324,7 +323,7 @@ private:
             }
             accept = t.ndim == ndim ? t.shape[2] : p_.hv;
         }
-        const int64_t exact[4] = {expected[0], expected[1], accept, width};
+        const int64_t exact[4] = {batch_, tokens_, accept, width};
         if (!check_.tensor(name, t, ndim, exact, ndim == 4, output)) {
             return false;
         }
@@ -379,7 +378,7 @@ private:
         if (h < 1 || hv < 1 || h > 65536 || hv > 65536) {
             return check_.bad("q has %lld heads and v has %lld, expected 1 to 65536", (long long)h, (long long)hv);
         }
-        if (hv % h) {
+        if ((int32_t)hv % (int32_t)h) {
             return check_.bad("HV=%lld is not a multiple of H=%lld (q has %lld heads, v has %lld)", (long long)hv, (long long)h, (long long)h, (long long)hv);
         }
         if (k < 1 || v < 1) {
@@ -394,7 +393,7 @@ private:
         p_.v = (int32_t)v;
         p_.kp = round_up16(k);
         p_.vp = round_up16(v);
-        p_.heads_per_key = (int32_t)(hv / h);
+        p_.heads_per_key = (int32_t)hv / (int32_t)h;
         p_.scale = a_.scale == 0 ? 1.0f / std::sqrt((float)k) : a_.scale;
 
         for (TokenView &view : p_.source) {

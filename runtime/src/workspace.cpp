@@ -134,12 +134,15 @@ Division divide(const Plan &plan, const Dispatch &dispatch, int32_t threads) {
     return d;
 }
 
-size_t workspace_bytes(const Plan &plan, int32_t threads) {
+size_t workspace_bytes(const Plan &plan, const Arena &arena, int32_t threads) {
+    if (threads <= 1) {
+        return arena.bytes;
+    }
     int64_t lanes = 0;
     if (__builtin_mul_overflow(plan.n, (int64_t)plan.hv * most_slices(plan), &lanes) || lanes > threads) {
         lanes = threads;
     }
-    return arena_of(plan).bytes * (size_t)std::max<int64_t>(lanes, 1);
+    return arena.bytes * (size_t)std::max<int64_t>(lanes, 1);
 }
 
 }  // namespace gdn

@@ -39,6 +39,6 @@ struct Division {
 Division divide(const Plan &plan, const Dispatch &dispatch, int32_t threads);
 
 /// Workspace of the whole call.
-size_t workspace_bytes(const Plan &plan, int32_t threads);
+size_t workspace_bytes(const Plan &plan, const Arena &arena, int32_t threads);
 
 }  // namespace gdn
