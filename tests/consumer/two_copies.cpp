@@ -18,10 +18,8 @@ static bool load(const char *path, void **library, gdn_functions *functions) {
     const struct {
         const char *name;
         void *function;
-    } wanted[] = {{"gdn_args_init", &functions->args_init},
-        {"gdn_context_create", &functions->context_create},
-        {"gdn_context_destroy", &functions->context_destroy},
-        {"gdn_forward", &functions->forward},
+    } wanted[] = {{"gdn_args_init", &functions->args_init}, {"gdn_context_create", &functions->context_create},
+        {"gdn_context_destroy", &functions->context_destroy}, {"gdn_forward", &functions->forward},
         {"gdn_last_error", &functions->last_error}};
     for (const auto &w : wanted) {
         void *symbol = dlsym(*library, w.name);
