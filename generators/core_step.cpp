@@ -37,9 +37,9 @@ public:
 
         Expr decay = st.scalar_decay ? alpha(0, h) : alpha(c, h);
         st.erase = Func("erase");
-        st.erase(c, h) = decay * (kind == Core::ChannelOwn ? e(c, h) : e(0, h) * a(c, h));
+        st.erase(c, h) = strict_float(decay * (kind == Core::ChannelOwn ? e(c, h) : e(0, h) * a(c, h)));
         st.query = Func("query");
-        st.query(c, h) = decay * q(c, h);
+        st.query(c, h) = strict_float(decay * q(c, h));
         st.rc = RDom(0, K, "rc");
         st.qa = Func("qa");
         st.qa(h) = 0.0f;
@@ -66,14 +66,14 @@ public:
         st.r(j, h) = u(j, h) - st.dots(j, h)[0];
         o(j, h) = st.dots(j, h)[1] + st.qa(h) * st.r(j, h);
         if (st.v_first) {
-            s1(c, j, h) = decay * s0(c, j, h) + a(c, h) * st.r(j, h);
+            s1(c, j, h) = strict_float(decay * s0(c, j, h)) + a(c, h) * st.r(j, h);
         } else {
             // Downwards: the sweep for the dot products went upwards (as hardware prefetchers like it), so its last rows are still in L1.
             st.rw = RDom(0, K, "rw");
             Expr channel = K - 1 - st.rw;
             s1(j, c, h) = undef<float>();
             Expr decay_of_channel = st.scalar_decay ? alpha(0, h) : alpha(channel, h);
-            s1(j, channel, h) = decay_of_channel * s0(j, channel, h) + a(channel, h) * st.r(j, h);
+            s1(j, channel, h) = strict_float(decay_of_channel * s0(j, channel, h)) + a(channel, h) * st.r(j, h);
         }
         st.o = o;
         st.s1 = s1;
