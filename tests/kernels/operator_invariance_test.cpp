@@ -111,7 +111,7 @@ std::vector<Case> slices() {
     int i = 0;
     for (const Size &size : {Size{64, 64}, Size{128, 128}, Size{256, 256}, Size{128, 256}, Size{96, 192}, Size{48, 80}})
         for (gdn_variant variant : kVariants)
-            for (std::int64_t T : {1, 3, 40}) {
+            for (std::int64_t T : {1, 3, 40, 43}) {
                 if (variant == GDN_VARIANT_FG2 && size.K != size.V) continue;
                 Case c;
                 c.variant = variant;
