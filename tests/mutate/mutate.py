@@ -24,15 +24,15 @@ SIZES = {"128x128", "anyx16", "any"}
 # name, file, line as it is, line as it should not be
 FAULTS = [
     ("step: error before decay", "generators/core_step.cpp",
-     "st.erase(c, h) = decay * (", "st.erase(c, h) = ("),
+     "st.erase(c, h) = strict_float(decay * (", "st.erase(c, h) = strict_float(("),
     ("chunk: T without the nearest earlier token", "generators/core_chunk.cpp",
      "st.rsub.where(st.rsub.x < st.rsub.y);", "st.rsub.where(st.rsub.x + 1 < st.rsub.y);"),
     ("chunk: A_qk without its diagonal", "generators/core_chunk.cpp",
      "st.ro.where(st.ro <= r);", "st.ro.where(st.ro < r);"),
     ("chunk: gamma missing in the state read", "generators/core_chunk.cpp",
-     "st.read(c, m) = gamma(c, m % C) * select(", "st.read(c, m) = select("),
+     "st.read(c, m) = strict_float(gamma(c, m % C) * select(", "st.read(c, m) = strict_float(select("),
     ("chunk: writes not decayed to the end", "generators/core_chunk.cpp",
-     "st.write(c, s) = a(c, s) * tail(c, s);", "st.write(c, s) = a(c, s);"),
+     "st.write(c, s) = strict_float(a(c, s) * tail(c, s));", "st.write(c, s) = a(c, s);"),
     ("chunk: last decay of the state missing", "generators/core_chunk.cpp",
      "st.last(c) = gamma(c, C - 1);", "st.last(c) = gamma(c, C - 2);"),
     ("chunk: last scalar decay of the state missing", "generators/core_chunk.cpp",
