@@ -55,7 +55,15 @@ void Calls::build_stage() {
     *argv++ = &stage_scale_;
     *argv++ = &gate_scale_;
     *argv++ = &lower_bound_;
+    has_w_ = row.variant == StageVariant::kGdn2 || row.variant == StageVariant::kFg2Plus;
+    has_logits_ = row.form == Form::kLogits;
     for (int i = 0; i < kIn; i++) {
+        // What the kernel has no use for gets the descriptor of a tensor of the same type.
+        const int stand_in = i == kSourceW && !has_w_ ? kSourceV : i >= kSources && !has_logits_ ? kSourceG : i;
+        if (stand_in != i) {
+            *argv++ = &stage_in_[stand_in].b;
+            continue;
+        }
         const bool f32 = i >= kSources || (i == kSourceG && row.form != Form::kLogits);
         stage_in_[i].init(f32 ? Type::kF32 : row.dtype, 2);
         stage_in_[i].dim(0, i < kSources ? plan_.row_width(i) : i == kSources ? 1 : plan_.row_width(kSourceG), 1);
@@ -182,7 +190,8 @@ void Calls::map(int source, const RowGroup &group, int32_t n) {
 }
 
 void Calls::stage(const RowGroup &group, int32_t first, int32_t n) {
-    for (int i = 0; i < kSources; i++) {
+    const int sources = has_w_ ? kSources : kSourceW;
+    for (int i = 0; i < sources; i++) {
         Buffer &in = stage_in_[i];
         if (plan_.map[i]) {
             map(i, group, n);
@@ -193,10 +202,12 @@ void Calls::stage(const RowGroup &group, int32_t first, int32_t n) {
             in.dim(1, n, group.stride[i]);
         }
     }
-    stage_in_[6].host(group.A_log);
-    stage_in_[6].dim(1, n, group.A_log_stride);
-    stage_in_[7].host(group.dt_bias);
-    stage_in_[7].dim(1, n, group.dt_bias_stride);
+    if (has_logits_) {
+        stage_in_[6].host(group.A_log);
+        stage_in_[6].dim(1, n, group.A_log_stride);
+        stage_in_[7].host(group.dt_bias);
+        stage_in_[7].dim(1, n, group.dt_bias_stride);
+    }
     const bool apart_alpha = first && alpha_row_ == 1, apart_e = first && e_row_ == 1;
     float *const out[kOut] = {q_ + (int64_t)first * plan_.kp, a_ + (int64_t)first * plan_.kp, apart_alpha ? one_alpha_ : alpha_ + (int64_t)first * alpha_row_,
                               u_ + (int64_t)first * plan_.vp, apart_e ? one_e_ : e_ + (int64_t)first * e_row_};

@@ -74,6 +74,7 @@ private:
 
     enum { kIn = 8, kOut = 5 };  // of the stage: sources, A_log, dt_bias; q, a, alpha, u, e
     Buffer stage_in_[kIn], stage_out_[kOut];
+    bool has_w_, has_logits_;  // of the stage: whether it reads w, and A_log and dt_bias
     float stage_scale_, gate_scale_, lower_bound_;
     void *stage_argv_[1 + 3 + kIn + kOut];
 

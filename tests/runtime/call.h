@@ -93,7 +93,8 @@ struct SmallCall {
     }
 
     void poison() {
-        for (std::vector<float> *output : {&o, &final_state}) std::memset(output->data(), 0xFF, output->size() * sizeof(float));
+        for (std::vector<float> *output : {&o, &final_state})
+            if (!output->empty()) std::memset(output->data(), 0xFF, output->size() * sizeof(float));
     }
     bool poisoned() const {
         for (const std::vector<float> *output : {&o, &final_state})
