@@ -1,5 +1,5 @@
-// Map: one tensor's rows to float32 scratch rows, out = f(in) for the first `valid` channels and `pad` beyond. Together with the stages of form
-// linear, these serve every combination of units, dtypes and sizes that no fused stage covers. Reads nothing past `valid`.
+// Map: one tensor's rows to float32 scratch rows, out = f(in) for the first `valid` channels and `pad` beyond. Together with the stages of
+// form linear, these serve every combination of units, dtypes and sizes that no fused stage covers. Reads nothing past `valid`.
 #include "map.h"
 
 #include "../schedules/schedules.h"

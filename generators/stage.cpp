@@ -2,7 +2,8 @@
 //
 //   q (times scale), a, alpha, u, e or beta
 //
-// Everything that depends on the variant, the units of the gates and the dtype happens here and in map, nowhere else (method note 1.4-1.6, 6.1).
+// Everything that depends on the variant, the units of the gates and the dtype happens here and in map, nowhere else (method
+// note 1.4-1.6, 6.1).
 #include "stage.h"
 
 #include "../schedules/schedules.h"
@@ -21,15 +22,15 @@ public:
     GeneratorParam<std::string> variant_name{"variant", "kda"}, form{"form", "log"}, dtype_name{"dtype", "f32"}, size{"size", "any"};
     GeneratorParam<std::string> schedule_name{"schedule", "x86_avx512"}, config_text{"config", ""};
 
-    Input<float> scale{"scale"};              // of q
-    Input<float> gate_scale{"gate_scale"};    // logits: beta or b is gate_scale sigmoid(x)
-    Input<float> lower_bound{"lower_bound"};  // not read: map makes the lower-bound decay
-    Input<Buffer<void, 2>> q{"q"}, k{"k"};    // (c, t)
-    Input<Buffer<void, 2>> v{"v"};            // (d, t)
-    Input<Buffer<void, 2>> g{"g"};            // (c, t), or (0, t) for one decay per head
-    Input<Buffer<void, 2>> b{"b"};            // (c, t), or (0, t) for one beta per head
-    Input<Buffer<void, 2>> w{"w"};            // (d, t)
-    Input<Buffer<float, 2>> a_log{"A_log"};   // (0, t)
+    Input<float> scale{"scale"};                 // of q
+    Input<float> gate_scale{"gate_scale"};       // logits: beta or b is gate_scale sigmoid(x)
+    Input<float> lower_bound{"lower_bound"};     // not read: map makes the lower-bound decay
+    Input<Buffer<void, 2>> q{"q"}, k{"k"};       // (c, t)
+    Input<Buffer<void, 2>> v{"v"};               // (d, t)
+    Input<Buffer<void, 2>> g{"g"};               // (c, t), or (0, t) for one decay per head
+    Input<Buffer<void, 2>> b{"b"};               // (c, t), or (0, t) for one beta per head
+    Input<Buffer<void, 2>> w{"w"};               // (d, t)
+    Input<Buffer<float, 2>> a_log{"A_log"};      // (0, t)
     Input<Buffer<float, 2>> dt_bias{"dt_bias"};  // like g
     Output<Buffer<float, 2>> q_row{"q_row"}, a_row{"a_row"}, alpha_row{"alpha_row"}, u_row{"u_row"}, e_row{"e_row"};
 
@@ -62,8 +63,10 @@ public:
 
         // q / |q| * scale, k / |k|.
         if (norm) {
-            st.norms.push_back(l2norm("q", [&](Expr c, Expr t) { return load(q, c, t); }, K / machine.lanes, machine.lanes, scale));
-            st.norms.push_back(l2norm("k", [&](Expr c, Expr t) { return load(k, c, t); }, K / machine.lanes, machine.lanes, 1.0f));
+            st.norms.push_back(l2norm(
+                "q", [&](Expr c, Expr t) { return load(q, c, t); }, K / machine.lanes, machine.lanes, scale));
+            st.norms.push_back(l2norm(
+                "k", [&](Expr c, Expr t) { return load(k, c, t); }, K / machine.lanes, machine.lanes, 1.0f));
         }
         q_row(c, t) = load(q, c, t) * (norm ? st.norms[0].inverse(t) : Expr(scale));
 

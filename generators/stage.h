@@ -9,13 +9,13 @@
 namespace gdn {
 
 struct StageStages {
-    int k = 0, v = 0;             // 0 = run time, a multiple of 16
-    bool logits = false;          // gates and decay are functions of logits
-    Halide::Var c{"c"}, t{"t"};   // channel (of keys or values), token
+    int k = 0, v = 0;            // 0 = run time, a multiple of 16
+    bool logits = false;         // gates and decay are functions of logits
+    Halide::Var c{"c"}, t{"t"};  // channel (of keys or values), token
 
     // Outputs with one value per channel: alpha (unless scalar), q, a, e (if own), u. The first is alpha or q.
-    std::vector<Halide::Func> rows;     // (c, t)
-    std::vector<bool> heavy;            // of each row: computes an exponential
+    std::vector<Halide::Func> rows;  // (c, t)
+    std::vector<bool> heavy;         // of each row: computes an exponential
     // Outputs with one value per token: beta, scalar alpha. u reads beta.
     std::vector<Halide::Func> scalars;  // (c, t), c = 0 only
     Halide::Func rate;                  // (t)  exp(A_log); undefined without a logit decay per channel

@@ -14,8 +14,8 @@ public:
     GeneratorParam<std::string> dtype_name{"dtype", "f32"};
     GeneratorParam<std::string> schedule_name{"schedule", "x86_avx512"}, config_text{"config", ""};
 
-    Input<Buffer<float, 2>> o{"o"};   // (d, t)
-    Output<Buffer<void, 2>> y{"y"};   // (d, t)
+    Input<Buffer<float, 2>> o{"o"};  // (d, t)
+    Output<Buffer<void, 2>> y{"y"};  // (d, t)
 
     void configure() { y.set_type(storage_of(dtype_of(dtype_name))); }
 

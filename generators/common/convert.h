@@ -1,5 +1,5 @@
-// 16-bit floats at rest: buffers hold their bits as uint16, arithmetic is float32. Conversion is integer arithmetic on every target, rounding to
-// nearest even; a float16_t or bfloat16_t inside Halide would be emulated slowly, or natively only on some machines.
+// 16-bit floats at rest: buffers hold their bits as uint16, arithmetic is float32. Conversion is integer arithmetic on every target,
+// rounding to nearest even; a float16_t or bfloat16_t inside Halide would be emulated slowly, or natively only on some machines.
 #pragma once
 #include <Halide.h>
 
@@ -16,7 +16,9 @@ inline Dtype dtype_of(const std::string &name) {
     return Dtype::F16;
 }
 
-inline Halide::Type storage_of(Dtype dtype) { return dtype == Dtype::F32 ? Halide::Type(Halide::Float(32)) : Halide::Type(Halide::UInt(16)); }
+inline Halide::Type storage_of(Dtype dtype) {
+    return dtype == Dtype::F32 ? Halide::Type(Halide::Float(32)) : Halide::Type(Halide::UInt(16));
+}
 
 // float32 of a stored value. NaN stays NaN.
 inline Halide::Expr widen(Dtype dtype, const Halide::Expr &x) {

@@ -1,4 +1,6 @@
-// Functions of one float32 value, each within 2 units of float32's epsilon (2^-23) of the true value, NaN in NaN out, no trap at any input.
+// Functions of one float32 value, NaN in NaN out, no trap at any input, exact where a gate is closed or open. Relative error at most 2 *
+// 2^-23, wherever the result is a normal number, with and without FMA (measured: exp 1.0, softplus 1.7, sigmoid 1.5, sqrt_sigmoid 1.2 times
+// 2^-23).
 //
 // Halide compiles floats as if NaN and infinity did not exist and may regroup sums. Where a result depends on either, one operation is
 // taken out of that licence with a strict_* intrinsic, by hand: strict_float() would do it to the whole expression and cost the FMAs.
@@ -18,13 +20,12 @@ inline Expr strict(Halide::Internal::Call::IntrinsicOp op, const Halide::Type &t
 }
 inline Expr strict_sub(const Expr &x, const Expr &y) { return strict(Halide::Internal::Call::strict_sub, x.type(), x, y); }
 inline Expr strict_add(const Expr &x, const Expr &y) { return strict(Halide::Internal::Call::strict_add, x.type(), x, y); }
-inline Expr strict_mul(const Expr &x, const Expr &y) { return strict(Halide::Internal::Call::strict_mul, x.type(), x, y); }
 inline Expr strict_less(const Expr &x, const Expr &y) { return strict(Halide::Internal::Call::strict_lt, Halide::Bool(), x, y); }
 inline Expr bits(const Expr &x) { return Halide::reinterpret<uint32_t>(x); }
 inline Expr from_bits(const Expr &x) { return Halide::reinterpret<float>(x); }
 
-// Sum of c_i x^i by pairs, pairs of pairs, ..: as many FMAs as Horner's rule and one product for each doubling, at a fraction of its latency,
-// which is what a stage waits for. The lowest coefficient comes first.
+// Sum of c_i x^i by pairs, pairs of pairs, ..: as many FMAs as Horner's rule and one product for each doubling, at a fraction of its
+// latency, which is what a stage waits for. The lowest coefficient comes first.
 inline Expr polynomial(Expr x, std::vector<Expr> c) {
     while (c.size() > 1) {
         std::vector<Expr> pairs;
@@ -75,7 +76,9 @@ inline Expr exp2_in_range(const Expr &x) {
     Expr shifted = x + detail::kRound;
     Expr f = detail::strict_sub(x, detail::strict_sub(shifted, detail::kRound));
     Expr power = detail::power_of_two(shifted);
-    return detail::polynomial(f, {6.931471825e-1f, 2.402264774e-1f, 5.550332367e-2f, 9.618436918e-3f, 1.339887735e-3f, 1.535336050e-4f}) * f * power + power;
+    return detail::polynomial(f, {6.931471825e-1f, 2.402264774e-1f, 5.550332367e-2f, 9.618436918e-3f, 1.339887735e-3f, 1.535336050e-4f}) *
+               f * power +
+           power;
 }
 
 // exp(x) for x <= 0. Exactly 0 from -87.69 down, -infinity included; results below 2^-126 may be 0.
@@ -88,20 +91,22 @@ inline Expr exp_full(const Expr &x) { return exp_in_range(at_most(at_least(x, -8
 inline Expr softplus(const Expr &x) {
     Expr z = exp_decay(-Halide::abs(x));
     Expr q = detail::polynomial(z, {-4.999964796e-1f, 3.332132260e-1f, -2.485716352e-1f, 1.915365428e-1f, -1.375380079e-1f, 7.920451547e-2f,
-                                    -3.006577889e-2f, 5.364820726e-3f});
+                                       -3.006577889e-2f, 5.364820726e-3f});
     Expr relu = detail::from_bits(Halide::max(Halide::reinterpret<int32_t>(x), 0));
     return detail::strict_add(q * (z * z) + z, relu);
 }
 
-// exp(-rate softplus(x)): the product is made in powers of two, so that it is rounded once.
+// exp(-rate softplus(x)). The exponent is made in powers of two and rounded once; its relative error, of softplus, rate and the product, is
+// multiplied by the exponent, as in any float32 evaluation.
 inline Expr softplus_decay(const Expr &rate, const Expr &x) {
     return exp2_in_range(at_least(rate * -1.44269504088896341f * softplus(x), -127.0f));
 }
 
-// 1 / (1 + exp(-x)). Exactly 0 and 1 at -infinity and infinity: below x = -88.37 exp(-x) is infinite, by a product that must not be distributed.
+// 1 / (1 + exp(-x)), the denominator rounded once. Exactly 0 and 1 at -infinity and infinity: from x = -88.38 down it is infinite, and only
+// the factor of exp's excess, which may be negative, stays finite.
 inline Expr sigmoid(const Expr &x) {
     const detail::Exp e = detail::exp_parts(-at_most(at_least(x, -88.7f), 88.03f));
-    return 1.0f / (1.0f + detail::strict_mul(1.0f + e.excess, e.power));
+    return 1.0f / (e.excess * at_most(e.power, 0x1p127f) + detail::strict_add(e.power, 1.0f));
 }
 
 // sqrt(sigmoid(x)) in one map: no gate is rounded in between.

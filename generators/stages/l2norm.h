@@ -18,7 +18,7 @@ struct L2Norm {
 
 // x(c, t) has `blocks` * `lanes` channels.
 inline L2Norm l2norm(const std::string &name, const std::function<Halide::Expr(Halide::Expr, Halide::Expr)> &x, const Halide::Expr &blocks,
-                     int lanes, const Halide::Expr &factor) {
+    int lanes, const Halide::Expr &factor) {
     L2Norm n;
     n.block = Halide::RDom(0, blocks, name + "_block");
     n.partial = Halide::Func(name + "_partial");

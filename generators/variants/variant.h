@@ -1,4 +1,5 @@
-// A variant is a map from (k, v, gates) to (a, e, u, alpha) of the operator S = (I - a e^T) Diag(alpha) S + a u^T (method note 6.1), nothing else.
+// A variant is a map from (k, v, gates) to (a, e, u, alpha) of the operator S = (I - a e^T) Diag(alpha) S + a u^T (method note 6.1),
+// nothing else.
 #pragma once
 #include <Halide.h>
 

@@ -92,4 +92,4 @@ inline double error_in_eps(double given, double expected) {
     return std::fabs(given - expected) / std::fmax(std::fabs(expected) * kEps, 0x1p-126);
 }
 
-} // namespace gdn_test
+}  // namespace gdn_test

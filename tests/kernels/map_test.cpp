@@ -21,7 +21,16 @@ struct MapArguments {
 
     int run(const gdn::KernelRow &row) {
         const bool reads = has_logit_decay(row);
-        return Call(row).scalar(gate_scale).scalar(lower_bound).scalar(pad).scalar(valid).rows(in).rows(a_log, reads).rows(dt_bias, reads).rows(out).run();
+        return Call(row)
+            .scalar(gate_scale)
+            .scalar(lower_bound)
+            .scalar(pad)
+            .scalar(valid)
+            .rows(in)
+            .rows(a_log, reads)
+            .rows(dt_bias, reads)
+            .rows(out)
+            .run();
     }
 };
 
@@ -31,9 +40,11 @@ protected:
     const gdn_dtype dtype = dtype_of(row.dtype);
 
     // f over a list of values, with A_log and dt_bias of one value each.
-    std::vector<float> apply(const std::vector<float> &x, float a_log = 0, float dt_bias = 0, float gate_scale = 1, float lower_bound = -5) {
+    std::vector<float> apply(
+        const std::vector<float> &x, float a_log = 0, float dt_bias = 0, float gate_scale = 1, float lower_bound = -5) {
         const int n = static_cast<int>((x.size() + 255) / 256);
-        Rows in(dtype, 256, n, 256), out(GDN_DTYPE_F32, 256, n, 256, Guard::kEnd, 64), a(GDN_DTYPE_F32, 1, n, 0), dt(GDN_DTYPE_F32, 256, n, 0);
+        Rows in(dtype, 256, n, 256), out(GDN_DTYPE_F32, 256, n, 256, Guard::kEnd, 64), a(GDN_DTYPE_F32, 1, n, 0),
+            dt(GDN_DTYPE_F32, 256, n, 0);
         in.fill([&](int c, int t) { return x[std::min(x.size() - 1, static_cast<std::size_t>(t) * 256 + c)]; });
         a.fill([&](int, int) { return a_log; });
         dt.fill([&](int, int) { return dt_bias; });
@@ -49,11 +60,16 @@ protected:
 double formula(MapKind kind, double x, double A, double dt_bias, double gate_scale, double lower_bound) {
     using namespace gdn_reference;
     switch (kind) {
-    case MapKind::kSigmoid: return gate_scale * sigmoid(x);
-    case MapKind::kExp: return std::exp(x);
-    case MapKind::kSoftplus: return decay(GDN_DECAY_SOFTPLUS, x, A, dt_bias, 0);
-    case MapKind::kLowerBound: return decay(GDN_DECAY_LOWER_BOUND, x, A, dt_bias, lower_bound);
-    default: return x;
+    case MapKind::kSigmoid:
+        return gate_scale * sigmoid(x);
+    case MapKind::kExp:
+        return std::exp(x);
+    case MapKind::kSoftplus:
+        return decay(GDN_DECAY_SOFTPLUS, x, A, dt_bias, 0);
+    case MapKind::kLowerBound:
+        return decay(GDN_DECAY_LOWER_BOUND, x, A, dt_bias, lower_bound);
+    default:
+        return x;
     }
 }
 
@@ -64,8 +80,10 @@ TEST_P(Map, ShapesPaddingAndGuards) {
         for (int valid : {1, 2, 8, 15, 16, 17, 24, 80, 129, 256})
             for (int n : {1, 2, 8, 11}) {
                 for (int padded : {valid, (valid + 15) / 16 * 16}) {
-                    SCOPED_TRACE(std::string(row.symbol) + " valid " + std::to_string(valid) + " padded " + std::to_string(padded) + " n " + std::to_string(n));
-                    Rows in(dtype, valid, n, valid + n % 3, guard), a_log(GDN_DTYPE_F32, 1, n, n % 2, guard), dt_bias(GDN_DTYPE_F32, valid, n, valid, guard);
+                    SCOPED_TRACE(std::string(row.symbol) + " valid " + std::to_string(valid) + " padded " + std::to_string(padded) + " n " +
+                                 std::to_string(n));
+                    Rows in(dtype, valid, n, valid + n % 3, guard), a_log(GDN_DTYPE_F32, 1, n, n % 2, guard),
+                        dt_bias(GDN_DTYPE_F32, valid, n, valid, guard);
                     Rows out(GDN_DTYPE_F32, padded, n, padded, guard, guard == Guard::kEnd ? 4 : 64);
                     in.fill([&](int, int) { return row.map == MapKind::kExp ? -random.uniform(0, 5) : random.normal(); });
                     a_log.fill([&](int, int) { return random.uniform(-1, 1); });
@@ -82,9 +100,14 @@ TEST_P(Map, ShapesPaddingAndGuards) {
                         for (int c = 0; c < valid; c++) sum += static_cast<double>(in(c, t)) * in(c, t);
                         for (int c = 0; c < padded; c++) {
                             double expected = 7;
-                            if (c < valid && row.map == MapKind::kL2Norm) expected = in(c, t) / std::sqrt(sum);
-                            else if (c < valid) expected = formula(row.map, in(c, t), std::exp(static_cast<double>(a_log(0, t))), dt_bias(c, t), 2, -4);
-                            ASSERT_LE(error_in_eps(out(c, t), expected), logit_decay ? 60 : row.map == MapKind::kL2Norm ? 8 : 2) << c << " " << t;
+                            if (c < valid && row.map == MapKind::kL2Norm)
+                                expected = in(c, t) / std::sqrt(sum);
+                            else if (c < valid)
+                                expected = formula(row.map, in(c, t), std::exp(static_cast<double>(a_log(0, t))), dt_bias(c, t), 2, -4);
+                            ASSERT_LE(error_in_eps(out(c, t), expected), logit_decay                   ? 60
+                                                                         : row.map == MapKind::kL2Norm ? 8
+                                                                                                       : 2)
+                                << c << " " << t;
                         }
                     }
                 }
@@ -103,7 +126,8 @@ TEST_P(Map, DenseSweepAgainstDouble) {
         x.insert(x.end(), {0.0f, -0.0f, 1e-40f, -1e-40f, 1e-30f, -1e-30f});
     } else {
         for (int half = 0; half < 65536; half++) {
-            const float value = row.dtype == gdn::Type::kBf16 ? from_bf16(static_cast<std::uint16_t>(half)) : from_f16(static_cast<std::uint16_t>(half));
+            const float value =
+                row.dtype == gdn::Type::kBf16 ? from_bf16(static_cast<std::uint16_t>(half)) : from_f16(static_cast<std::uint16_t>(half));
             if (std::fabs(value) <= 150) x.push_back(value);
         }
     }
@@ -147,7 +171,8 @@ TEST_P(Map, SoftplusAlone) {
         ASSERT_GT(probe, 0);
         const std::vector<float> y = apply(x, a_log);
         for (std::size_t i = 0; i < x.size(); i++) {
-            const double given = -std::log(static_cast<double>(y[i])), expected = std::exp(static_cast<double>(a_log)) * gdn_reference::softplus(x[i]);
+            const double given = -std::log(static_cast<double>(y[i])),
+                         expected = std::exp(static_cast<double>(a_log)) * gdn_reference::softplus(x[i]);
             // 2 eps of softplus, 1 of the rate, 1/2 of their product.
             ASSERT_LE(std::fabs(given - expected), 3.5 * kEps * expected + 2 * kEps) << row.symbol << " at " << x[i];
         }
@@ -159,28 +184,40 @@ TEST_P(Map, EdgesAreExact) {
     auto bits_equal = [&](const std::vector<float> &x, const std::vector<float> &expected, float a_log = 0) {
         const std::vector<float> y = apply(x, a_log);
         for (std::size_t i = 0; i < x.size(); i++) {
-            if (std::isnan(expected[i])) EXPECT_TRUE(std::isnan(y[i])) << row.symbol << " of " << x[i] << " is " << y[i];
-            else EXPECT_EQ(y[i], expected[i]) << row.symbol << " of " << x[i];
+            if (std::isnan(expected[i]))
+                EXPECT_TRUE(std::isnan(y[i])) << row.symbol << " of " << x[i] << " is " << y[i];
+            else
+                EXPECT_EQ(y[i], expected[i]) << row.symbol << " of " << x[i];
         }
     };
     const float negative_nan = bits_float(0xFFC00000);
     switch (row.map) {
-    case MapKind::kCopy: bits_equal({0, 1, -1, inf, -inf, nan, negative_nan}, {0, 1, -1, inf, -inf, nan, nan}); break;
-    case MapKind::kExp: bits_equal({0, -0.0f, -inf, -1e4f, -200, nan, negative_nan}, {1, 1, 0, 0, 0, nan, nan}); break;
-    case MapKind::kSigmoid: bits_equal({0, inf, -inf, 1e4f, -1e4f, 30, nan, negative_nan}, {0.5f, 1, 0, 1, 0, 1, nan, nan}); break;
+    case MapKind::kCopy:
+        bits_equal({0, 1, -1, inf, -inf, nan, negative_nan}, {0, 1, -1, inf, -inf, nan, nan});
+        break;
+    case MapKind::kExp:
+        bits_equal({0, -0.0f, -inf, -1e4f, -200, nan, negative_nan}, {1, 1, 0, 0, 0, nan, nan});
+        break;
+    case MapKind::kSigmoid:
+        bits_equal({0, inf, -inf, 1e4f, -1e4f, 30, nan, negative_nan}, {0.5f, 1, 0, 1, 0, 1, nan, nan});
+        break;
     case MapKind::kSoftplus:
         bits_equal({-inf, -1e4f, 1e4f, inf, nan, negative_nan}, {1, 1, 0, 0, nan, nan});
         bits_equal({-1e4f, 1e4f, nan}, {1, 0, nan}, 2.5f);
         break;
-    case MapKind::kLowerBound: bits_equal({-inf, -1e4f, nan, negative_nan}, {1, 1, nan, nan}); break;
-    default: break;
+    case MapKind::kLowerBound:
+        bits_equal({-inf, -1e4f, nan, negative_nan}, {1, 1, nan, nan});
+        break;
+    default:
+        break;
     }
 }
 
 // A NaN changes nothing but its own channel; of kind l2norm, its own row.
 TEST_P(Map, NanStaysWhereItIs) {
     for (int at : {0, 5, 16, 31, 40}) {
-        Rows in(dtype, 41, 3, 41), out(GDN_DTYPE_F32, 48, 3, 48), clean(GDN_DTYPE_F32, 48, 3, 48), a_log(GDN_DTYPE_F32, 1, 3, 1), dt_bias(GDN_DTYPE_F32, 41, 3, 41);
+        Rows in(dtype, 41, 3, 41), out(GDN_DTYPE_F32, 48, 3, 48), clean(GDN_DTYPE_F32, 48, 3, 48), a_log(GDN_DTYPE_F32, 1, 3, 1),
+            dt_bias(GDN_DTYPE_F32, 41, 3, 41);
         in.fill([](int c, int t) { return -0.01 * c - 0.3 * t; });
         a_log.fill([](int, int) { return 0.0; });
         dt_bias.fill([](int, int) { return 0.0; });
@@ -191,8 +228,10 @@ TEST_P(Map, NanStaysWhereItIs) {
         ASSERT_EQ(arguments.run(row), 0);
         for (int t = 0; t < 3; t++)
             for (int c = 0; c < 48; c++) {
-                if (t == 1 && c < 41 && (c == at || row.map == MapKind::kL2Norm)) EXPECT_TRUE(std::isnan(out(c, t))) << row.symbol << " " << c;
-                else EXPECT_EQ(out.bits(c, t), clean.bits(c, t)) << row.symbol << " " << c << " " << t;
+                if (t == 1 && c < 41 && (c == at || row.map == MapKind::kL2Norm))
+                    EXPECT_TRUE(std::isnan(out(c, t))) << row.symbol << " " << c;
+                else
+                    EXPECT_EQ(out.bits(c, t), clean.bits(c, t)) << row.symbol << " " << c << " " << t;
             }
     }
 }
@@ -208,8 +247,10 @@ TEST_P(Map, EveryHalfWidensExactly) {
     for (int i = 0; i < 65536; i++) {
         const auto half = static_cast<std::uint16_t>(i);
         const float expected = dtype == GDN_DTYPE_BF16 ? from_bf16(half) : from_f16(half), given = out(i % 256, i / 256);
-        if (std::isnan(expected)) ASSERT_TRUE(std::isnan(given)) << row.symbol << " " << i;
-        else ASSERT_EQ(float_bits(given), float_bits(expected)) << row.symbol << " " << i;
+        if (std::isnan(expected))
+            ASSERT_TRUE(std::isnan(given)) << row.symbol << " " << i;
+        else
+            ASSERT_EQ(float_bits(given), float_bits(expected)) << row.symbol << " " << i;
     }
     for (const gdn::KernelRow *store : rows_of(gdn::Family::kStore)) {
         if (store->dtype != row.dtype || store->target != row.target) continue;
@@ -218,13 +259,16 @@ TEST_P(Map, EveryHalfWidensExactly) {
         const int infinity = dtype == GDN_DTYPE_BF16 ? 0x7F80 : 0x7C00;
         for (int i = 0; i < 65536; i++) {
             const std::uint16_t half = back.half(i % 256, i / 256);
-            if ((i & 0x7FFF) > infinity) ASSERT_GT(half & 0x7FFF, infinity) << store->symbol << " " << i;
-            else ASSERT_EQ(half, i) << store->symbol;
+            if ((i & 0x7FFF) > infinity)
+                ASSERT_GT(half & 0x7FFF, infinity) << store->symbol << " " << i;
+            else
+                ASSERT_EQ(half, i) << store->symbol;
         }
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(Kernels, Map, ::testing::ValuesIn(rows_of(gdn::Family::kMap)), [](const auto &info) { return info.param->symbol; });
+INSTANTIATE_TEST_SUITE_P(
+    Kernels, Map, ::testing::ValuesIn(rows_of(gdn::Family::kMap)), [](const auto &info) { return info.param->symbol; });
 
-} // namespace
-} // namespace gdn_test
+}  // namespace
+}  // namespace gdn_test

@@ -31,13 +31,14 @@ struct Tokens {
 
     Tokens(const gdn::KernelRow &row, int K, int V, int n, Guard guard = Guard::kEnd, int gap = 0)
         : row(row), K(K), V(V), n(n), q(dtype_of(row.dtype), K, n, K + gap, guard), k(dtype_of(row.dtype), K, n, K + gap, guard),
-          v(dtype_of(row.dtype), V, n, V + gap, guard),
-          g(row.form == Form::kLogits ? dtype_of(row.dtype) : GDN_DTYPE_F32, per_head_decay(row) ? 1 : K, n, (per_head_decay(row) ? 1 : K) + gap, guard),
-          b(dtype_of(row.dtype), per_head_b(row) ? 1 : K, n, (per_head_b(row) ? 1 : K) + gap, guard), w(dtype_of(row.dtype), V, n, V + gap, guard),
-          a_log(GDN_DTYPE_F32, 1, n, gap ? 1 : 0, guard), dt_bias(GDN_DTYPE_F32, per_head_decay(row) ? 1 : K, n, 0, guard),
-          q_row(GDN_DTYPE_F32, K, n, K, guard, 64), a_row(GDN_DTYPE_F32, K, n, K, guard, 64),
-          alpha_row(GDN_DTYPE_F32, per_head_decay(row) ? 1 : K, n, per_head_decay(row) ? 1 : K, guard, 64), u_row(GDN_DTYPE_F32, V, n, V, guard, 64),
-          e_row(GDN_DTYPE_F32, own_e(row) ? K : 1, n, own_e(row) ? K : 1, guard, 64) {}
+          v(dtype_of(row.dtype), V, n, V + gap, guard), g(row.form == Form::kLogits ? dtype_of(row.dtype) : GDN_DTYPE_F32,
+                                                            per_head_decay(row) ? 1 : K, n, (per_head_decay(row) ? 1 : K) + gap, guard),
+          b(dtype_of(row.dtype), per_head_b(row) ? 1 : K, n, (per_head_b(row) ? 1 : K) + gap, guard),
+          w(dtype_of(row.dtype), V, n, V + gap, guard), a_log(GDN_DTYPE_F32, 1, n, gap ? 1 : 0, guard),
+          dt_bias(GDN_DTYPE_F32, per_head_decay(row) ? 1 : K, n, 0, guard), q_row(GDN_DTYPE_F32, K, n, K, guard, 64),
+          a_row(GDN_DTYPE_F32, K, n, K, guard, 64),
+          alpha_row(GDN_DTYPE_F32, per_head_decay(row) ? 1 : K, n, per_head_decay(row) ? 1 : K, guard, 64),
+          u_row(GDN_DTYPE_F32, V, n, V, guard, 64), e_row(GDN_DTYPE_F32, own_e(row) ? K : 1, n, own_e(row) ? K : 1, guard, 64) {}
 
     std::vector<Rows *> outputs() { return {&q_row, &a_row, &alpha_row, &u_row, &e_row}; }
 
@@ -55,7 +56,8 @@ struct Tokens {
 
     // The same tokens, one in `count` of another call from token `first`.
     void take(Tokens &all, int first) {
-        for (auto [to, from] : {std::pair{&q, &all.q}, {&k, &all.k}, {&v, &all.v}, {&g, &all.g}, {&b, &all.b}, {&w, &all.w}, {&a_log, &all.a_log}, {&dt_bias, &all.dt_bias}})
+        for (auto [to, from] : {std::pair{&q, &all.q}, {&k, &all.k}, {&v, &all.v}, {&g, &all.g}, {&b, &all.b}, {&w, &all.w},
+                 {&a_log, &all.a_log}, {&dt_bias, &all.dt_bias}})
             to->fill([&, from = from](int c, int t) { return (*from)(c, first + t); });
     }
 
@@ -73,10 +75,10 @@ struct Tokens {
         for (int c = 0; c < K; c++) sum += static_cast<double>(x(c, t)) * x(c, t);
         return l2norm() ? std::sqrt(sum) : 1;
     }
-    double gate(const Rows &x, int c, int t, double factor) const {
-        return logits() ? factor * gdn_reference::sigmoid(x(c, t)) : x(c, t);
+    double gate(const Rows &x, int c, int t, double factor) const { return logits() ? factor * gdn_reference::sigmoid(x(c, t)) : x(c, t); }
+    double b_gate(int c, int t) const {
+        return gate(b, per_head_b(row) ? 0 : c, t, row.variant == StageVariant::kFg2Plus ? 1 : gate_scale);
     }
-    double b_gate(int c, int t) const { return gate(b, per_head_b(row) ? 0 : c, t, row.variant == StageVariant::kFg2Plus ? 1 : gate_scale); }
 
     double expected_q(int c, int t) const { return q(c, t) / length(q, t) * scale; }
     double expected_a(int c, int t) const {
@@ -92,9 +94,12 @@ struct Tokens {
     }
     double expected_log_alpha(int c, int t) const {
         switch (row.form) {
-        case Form::kLinear: return std::log(static_cast<double>(g(c, t)));
-        case Form::kLogits: return -std::exp(static_cast<double>(a_log(0, t))) * gdn_reference::softplus(static_cast<double>(g(c, t)) + dt_bias(c, t));
-        default: return g(c, t);
+        case Form::kLinear:
+            return std::log(static_cast<double>(g(c, t)));
+        case Form::kLogits:
+            return -std::exp(static_cast<double>(a_log(0, t))) * gdn_reference::softplus(static_cast<double>(g(c, t)) + dt_bias(c, t));
+        default:
+            return g(c, t);
         }
     }
 };
@@ -128,9 +133,13 @@ TEST_P(Stage, AgainstFormulas) {
                         }
                         if (Tokens::per_head_decay(row) && c > 0) continue;
                         const double log_alpha = x.expected_log_alpha(c, t), error = error_in_eps(x.alpha_row(c, t), std::exp(log_alpha));
-                        ASSERT_LE(error, row.form == Form::kLinear ? 0.01 : x.logits() ? 2 + 8 * std::fabs(log_alpha) : 2) << "alpha " << c << " " << t;
+                        ASSERT_LE(error, row.form == Form::kLinear ? 0.01
+                                         : x.logits()              ? 2 + 8 * std::fabs(log_alpha)
+                                                                   : 2)
+                            << "alpha " << c << " " << t;
                     }
-                    for (int d = 0; d < V; d++) ASSERT_LE(error_in_eps(x.u_row(d, t), x.expected_u(d, t)), gate_eps) << "u " << d << " " << t;
+                    for (int d = 0; d < V; d++)
+                        ASSERT_LE(error_in_eps(x.u_row(d, t), x.expected_u(d, t)), gate_eps) << "u " << d << " " << t;
                     if (!Tokens::own_e(row)) {
                         ASSERT_LE(error_in_eps(x.e_row(0, t), x.expected_e(0, t)), gate_eps) << "beta " << t;
                     }
@@ -152,7 +161,8 @@ TEST_P(Stage, TokensDoNotMeet) {
                 for (std::size_t i = 0; i < all.outputs().size(); i++)
                     for (int t = 0; t < n; t++)
                         for (int c = 0; c < some.outputs()[i]->width(); c++)
-                            ASSERT_EQ(some.outputs()[i]->bits(c, t), all.outputs()[i]->bits(c, first + t)) << row.symbol << " output " << i << " " << c << " " << t;
+                            ASSERT_EQ(some.outputs()[i]->bits(c, t), all.outputs()[i]->bits(c, first + t))
+                                << row.symbol << " output " << i << " " << c << " " << t;
             }
     }
 }
@@ -164,14 +174,24 @@ TEST_P(Stage, EdgesAreExact) {
         Tokens x(row, K, V, 8);
         x.fill(4);
         const bool logits = x.logits(), linear = row.form == Form::kLinear;
-        const float reset = logits ? 1e4f : linear ? 0 : -inf, keep = logits ? -1e4f : linear ? 1 : 0, off = logits ? -1e4f : 0, on = logits ? 1e4f : 1;
+        const float reset = logits   ? 1e4f
+                            : linear ? 0
+                                     : -inf,
+                    keep = logits   ? -1e4f
+                           : linear ? 1
+                                    : 0,
+                    off = logits ? -1e4f : 0, on = logits ? 1e4f : 1;
         x.g.fill([&](int, int t) { return t == 0 ? reset : t == 1 ? keep : t == 2 && logits ? inf : t == 3 && logits ? -inf : keep; });
         x.dt_bias.fill([](int, int) { return 0; });
-        for (Rows *gate : {&x.b, &x.w}) gate->fill([&](int, int t) { return t % 4 == 0 ? off : t % 4 == 1 ? on : t % 4 == 2 ? (logits ? -inf : off) : (logits ? inf : on); });
+        for (Rows *gate : {&x.b, &x.w})
+            gate->fill([&](int, int t) {
+                return t % 4 == 0 ? off : t % 4 == 1 ? on : t % 4 == 2 ? (logits ? -inf : off) : (logits ? inf : on);
+            });
         x.gate_scale = 1;
         x.run();
         for (int t = 0; t < 8; t++) {
-            for (int c = 0; c < x.alpha_row.width(); c++) EXPECT_EQ(x.alpha_row(c, t), t == 0 || (t == 2 && logits) ? 0.0f : 1.0f) << row.symbol << " " << t;
+            for (int c = 0; c < x.alpha_row.width(); c++)
+                EXPECT_EQ(x.alpha_row(c, t), t == 0 || (t == 2 && logits) ? 0.0f : 1.0f) << row.symbol << " " << t;
             const bool open = t % 2 == 1;
             for (int d = 0; d < V; d++) EXPECT_EQ(x.u_row(d, t), open ? x.v(d, t) : 0.0f) << row.symbol << " " << t;
             for (int c = 0; c < x.e_row.width(); c++) {
@@ -199,7 +219,8 @@ TEST_P(Stage, NanStaysInItsToken) {
                 for (int t = 0; t < 8; t++)
                     for (int c = 0; c < x.outputs()[i]->width(); c++) {
                         if (t != 3) {
-                            ASSERT_EQ(x.outputs()[i]->bits(c, t), clean.outputs()[i]->bits(c, t)) << row.symbol << " input " << which << " output " << i;
+                            ASSERT_EQ(x.outputs()[i]->bits(c, t), clean.outputs()[i]->bits(c, t))
+                                << row.symbol << " input " << which << " output " << i;
                         }
                     }
             const bool tied = !Tokens::own_e(row), fg2 = row.variant == StageVariant::kFg2Plus;
@@ -210,7 +231,8 @@ TEST_P(Stage, NanStaysInItsToken) {
             if (which == 3) reached = {&x.alpha_row};
             if (which == 4) reached = {fg2 ? &x.a_row : &x.e_row};
             if (which == 4 && tied && !fg2) reached.push_back(&x.u_row);
-            for (Rows *out : reached) EXPECT_TRUE(std::isnan((*out)(std::min(at, out->width() - 1), 3))) << row.symbol << " input " << which;
+            for (Rows *out : reached)
+                EXPECT_TRUE(std::isnan((*out)(std::min(at, out->width() - 1), 3))) << row.symbol << " input " << which;
         }
     }
 }
@@ -231,7 +253,8 @@ TEST_P(Stage, SqrtSigmoidSweep) {
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(Kernels, Stage, ::testing::ValuesIn(rows_of(gdn::Family::kStage)), [](const auto &info) { return info.param->symbol; });
+INSTANTIATE_TEST_SUITE_P(
+    Kernels, Stage, ::testing::ValuesIn(rows_of(gdn::Family::kStage)), [](const auto &info) { return info.param->symbol; });
 
-} // namespace
-} // namespace gdn_test
+}  // namespace
+}  // namespace gdn_test

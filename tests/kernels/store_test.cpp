@@ -24,7 +24,8 @@ TEST_P(Store, EveryShapeWithinItsRows) {
                 y.memory().poison();
                 ASSERT_EQ(Call(row).rows(&o).rows(&y).run(), 0);
                 for (int t = 0; t < n; t++)
-                    for (int c = 0; c < width; c++) ASSERT_EQ(y(c, t), rounded(dtype, o(c, t))) << row.symbol << " " << width << " " << c << " " << t;
+                    for (int c = 0; c < width; c++)
+                        ASSERT_EQ(y(c, t), rounded(dtype, o(c, t))) << row.symbol << " " << width << " " << c << " " << t;
                 EXPECT_TRUE(y.memory().slack_untouched());
                 if (n % 2 == 0) {
                     for (int t = 0; t + 1 < n; t++)
@@ -50,7 +51,8 @@ TEST_P(Store, RoundsToNearestEven) {
             for (float x : {here, tie, std::nextafterf(tie, here), std::nextafterf(tie, next)}) bits.push_back(float_bits(x));
         }
     }
-    for (float x : {65504.0f, 65519.99f, 65520.0f, 65536.0f, 1e30f, INFINITY, 0x1p-24f, 0x1p-25f, 0x1.000002p-25f, 0x1p-14f, 0x1.ffcp-15f}) {
+    for (float x :
+        {65504.0f, 65519.99f, 65520.0f, 65536.0f, 1e30f, INFINITY, 0x1p-24f, 0x1p-25f, 0x1.000002p-25f, 0x1p-14f, 0x1.ffcp-15f}) {
         bits.push_back(float_bits(x));
         bits.push_back(float_bits(-x));
     }
@@ -72,7 +74,8 @@ TEST_P(Store, RoundsToNearestEven) {
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(Kernels, Store, ::testing::ValuesIn(rows_of(gdn::Family::kStore)), [](const auto &info) { return info.param->symbol; });
+INSTANTIATE_TEST_SUITE_P(
+    Kernels, Store, ::testing::ValuesIn(rows_of(gdn::Family::kStore)), [](const auto &info) { return info.param->symbol; });
 
-} // namespace
-} // namespace gdn_test
+}  // namespace
+}  // namespace gdn_test
