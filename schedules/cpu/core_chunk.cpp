@@ -48,8 +48,9 @@ Space cpu_core_chunk_space(const Machine &m, const Size &size, bool low) {
     s.add("dot_registers", ParamKind::Schedule, {4, 8, 16}, narrow ? 8 : 16);
     s.add("time_block", ParamKind::Runtime, {8, 16, 32, 64, 128}, 32);
     s.add("task_grain", ParamKind::Runtime, {0, 1, 2, 4, 8, 16}, 0);
-    s.add("short_steps", ParamKind::Runtime, {1, 2, 3, 4, 5, 6, 7}, 3);
-    s.add("tail_steps", ParamKind::Runtime, {0, 1, 2, 3, 4, 5, 6, 7}, 3);
+    // Low precision is for whole chunks: what is shorter goes token by token in float32, which is as fast and more exact.
+    s.add("short_steps", ParamKind::Runtime, {1, 2, 3, 4, 5, 6, 7}, low ? 7 : 3);
+    s.add("tail_steps", ParamKind::Runtime, {0, 1, 2, 3, 4, 5, 6, 7}, low ? 7 : 3);
     s.add("v_slice_min", ParamKind::Runtime, {0, 16, 32, 64}, 32);
     return s;
 }
@@ -101,7 +102,9 @@ void cpu_apply_core_chunk(CoreChunkStages &st, const Config &k, const Machine &m
 
     // The chunk's algebra, once per call.
     auto scratch = [&](Func &f) -> Func & { return f.compute_root().store_in(stack); };
-    auto by_block = [&](Func &f, Var row) { scratch(f).split(st.c, co, ci, vec).reorder(ci, row, co).vectorize(ci).unroll(row); };
+    auto by_block = [&](Func &f, Var row, int lanes) {
+        scratch(f).split(st.c, co, ci, lanes).reorder(ci, row, co).vectorize(ci).unroll(row);
+    };
     if (st.scalar_decay) {
         scratch(st.alpha).vectorize(st.r, token_vec);
         scratch(st.between).bound_extent(st.s, C).vectorize(st.s, token_vec);
@@ -110,8 +113,14 @@ void cpu_apply_core_chunk(CoreChunkStages &st, const Config &k, const Machine &m
     } else {
         scratch(st.last).vectorize(st.c, vec);
     }
-    by_block(st.low ? st.read16 : st.read, st.m);
-    by_block(st.low ? st.write16 : st.write, st.s);
+    if (st.low) {
+        // Pairs of channels: K / 2 of them, which is a multiple of eight only.
+        by_block(st.read16, st.m, std::min(vec, 8));
+        by_block(st.write16, st.s, vec);
+    } else {
+        by_block(st.read, st.m, vec);
+        by_block(st.write, st.s, vec);
+    }
 
     scratch(st.mix).bound_extent(st.s, C).vectorize(st.s, token_vec).unroll(st.m);
     const int stage_from = k["stage_from"], dot_s = k["dot_s"], dot_registers = k["dot_registers"];
