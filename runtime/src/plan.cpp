@@ -14,6 +14,22 @@ namespace {
 
 constexpr int64_t kMaxExtent = (int64_t)1 << 48;
 
+/// An enumeration from the caller as the number that it is: it may hold anything.
+template <typename E>
+int number_of(const E &value) {
+    int number;
+    static_assert(sizeof number == sizeof value, "enumerations of the C interface are ints");
+    memcpy(&number, &value, sizeof number);
+    return number;
+}
+
+constexpr gdn_dtype kUnknownDtype = (gdn_dtype)7;
+
+gdn_dtype dtype_of(const gdn_tensor &t) {
+    const int number = number_of(t.dtype);
+    return number >= GDN_DTYPE_NONE && number <= GDN_DTYPE_I64 ? (gdn_dtype)number : kUnknownDtype;
+}
+
 const char *dtype_name(gdn_dtype dtype) {
     switch (dtype) {
     case GDN_DTYPE_NONE: return "none";
@@ -272,15 +288,17 @@ public:
 
 private:
     bool options() {
-        const auto range = [this](const char *name, int value, int count) {
-            return value >= 0 && value < count ? true : check_.bad("%s is %d, expected 0 to %d", name, value, count - 1);
+        const auto range = [this](const char *name, const auto &value, int count) {
+            const int number = number_of(value);
+            return number >= 0 && number < count ? true : check_.bad("%s is %d, expected 0 to %d", name, number, count - 1);
         };
         if (!range("variant", a_.variant, 7) || !range("decay", a_.decay, 4) || !range("gate", a_.gate, 2) || !range("head_map", a_.head_map, 2) ||
             !range("state_layout", a_.state_layout, 2) || !range("precision", a_.precision, 2)) {
             return false;
         }
-        if (a_.state_dtype != GDN_DTYPE_F32) {
-            return check_.unsupported("state_dtype is %s, only f32 is supported", dtype_name(a_.state_dtype));
+        if (number_of(a_.state_dtype) != GDN_DTYPE_F32) {
+            const int number = number_of(a_.state_dtype);
+            return check_.unsupported("state_dtype is %s, only f32 is supported", dtype_name(number >= 0 && number <= GDN_DTYPE_I64 ? (gdn_dtype)number : kUnknownDtype));
         }
         facts_ = &kVariants[a_.variant];
         if (a_.allow_neg_eigval && !facts_->may_double) {
@@ -309,7 +327,7 @@ private:
     }
 
     bool dtype(const char *name, const gdn_tensor &t) {
-        return is_float(t.dtype) ? true : check_.bad("%s has dtype %s, expected f32, bf16 or f16", name, dtype_name(t.dtype));
+        return is_float(dtype_of(t)) ? true : check_.bad("%s has dtype %s, expected f32, bf16 or f16", name, dtype_name(dtype_of(t)));
     }
 
     bool token_view(const char *name, const gdn_tensor &t, int32_t ndim, int64_t heads, int64_t width, bool output, TokenView *view) {
@@ -455,7 +473,7 @@ private:
     }
 
     bool f32(const char *name, const gdn_tensor &t) {
-        return t.dtype == GDN_DTYPE_F32 ? true : check_.bad("%s has dtype %s, expected f32", name, dtype_name(t.dtype));
+        return dtype_of(t) == GDN_DTYPE_F32 ? true : check_.bad("%s has dtype %s, expected f32", name, dtype_name(dtype_of(t)));
     }
 
     bool gates() {
@@ -489,8 +507,9 @@ private:
     }
 
     bool index_list(const char *name, const gdn_tensor &t, int64_t extent, IndexList *list) {
-        if (t.dtype != GDN_DTYPE_I32 && t.dtype != GDN_DTYPE_I64) {
-            return check_.bad("%s has dtype %s, expected i32 or i64", name, dtype_name(t.dtype));
+        const gdn_dtype kind = dtype_of(t);
+        if (kind != GDN_DTYPE_I32 && kind != GDN_DTYPE_I64) {
+            return check_.bad("%s has dtype %s, expected i32 or i64", name, dtype_name(kind));
         }
         if (!check_.tensor(name, t, 1, &extent, false, false)) {
             return false;
@@ -586,11 +605,12 @@ private:
                 return false;
             }
             p_.snapshot_count = p_.snapshots.data ? a_.snapshots.shape[1] : 0;
+            const int kind = number_of(a_.snapshot_kind);
+            if (kind != GDN_SNAPSHOT_LAST_TOKENS && kind != GDN_SNAPSHOT_BOUNDARIES) {
+                return check_.bad("snapshot_kind is %d, expected 0 or 1", kind);
+            }
             p_.snapshot_kind = a_.snapshot_kind;
             p_.snapshot_interval = a_.snapshot_interval;
-            if (a_.snapshot_kind != GDN_SNAPSHOT_LAST_TOKENS && a_.snapshot_kind != GDN_SNAPSHOT_BOUNDARIES) {
-                return check_.bad("snapshot_kind is %d, expected 0 or 1", (int)a_.snapshot_kind);
-            }
             if (a_.snapshot_kind == GDN_SNAPSHOT_BOUNDARIES && (a_.snapshot_interval <= 0 || a_.snapshot_interval % 64)) {
                 return check_.bad("snapshot_interval is %lld, expected a positive multiple of 64", (long long)a_.snapshot_interval);
             }
