@@ -209,8 +209,9 @@ void Calls::stage(const RowGroup &group, int32_t first, int32_t n) {
         stage_in_[7].dim(1, n, group.dt_bias_stride);
     }
     const bool apart_alpha = first && alpha_row_ == 1, apart_e = first && e_row_ == 1;
-    float *const out[kOut] = {q_ + (int64_t)first * plan_.kp, a_ + (int64_t)first * plan_.kp, apart_alpha ? one_alpha_ : alpha_ + (int64_t)first * alpha_row_,
-                              u_ + (int64_t)first * plan_.vp, apart_e ? one_e_ : e_ + (int64_t)first * e_row_};
+    float *const out[kOut] = {q_ + (int64_t)first * plan_.kp, a_ + (int64_t)first * plan_.kp,
+        apart_alpha ? one_alpha_ : alpha_ + (int64_t)first * alpha_row_, u_ + (int64_t)first * plan_.vp,
+        apart_e ? one_e_ : e_ + (int64_t)first * e_row_};
     for (int i = 0; i < kOut; i++) {
         stage_out_[i].host(out[i]);
         stage_out_[i].d[1].extent = n;
@@ -284,8 +285,8 @@ void Calls::chunk(State from, State to, int32_t column, float *o_rows, int32_t o
     call(row, chunk_argv_);
 }
 
-void Calls::step(bool v_first, int32_t first, int32_t heads, int32_t column, State from, int32_t from_head, State to, int32_t to_head, float *o_rows,
-                 int32_t o_stride) {
+void Calls::step(bool v_first, int32_t first, int32_t heads, int32_t column, State from, int32_t from_head, State to, int32_t to_head,
+    float *o_rows, int32_t o_stride) {
     if (!step_built_) {
         build_step();
     }

@@ -13,7 +13,7 @@ namespace gdn {
 /// Rows that the stage reads in one call: consecutive tokens of one head, or consecutive heads of one token.
 struct RowGroup {
     const char *data[kSources];
-    int32_t stride[kSources];      // elements from row to row
+    int32_t stride[kSources];  // elements from row to row
     const char *A_log, *dt_bias;
     int32_t A_log_stride, dt_bias_stride;
 };
@@ -34,8 +34,8 @@ public:
     /// One chunk of scratch rows; o_rows apart by o_stride elements. `column` is where the slice begins in the u rows.
     void chunk(State from, State to, int32_t column, float *o_rows, int32_t o_stride);
     /// One token of `heads` heads in scratch rows first .. (first = 0 for more than one); strides between heads in elements.
-    void step(bool v_first, int32_t first, int32_t heads, int32_t column, State from, int32_t from_head, State to, int32_t to_head, float *o_rows,
-              int32_t o_stride);
+    void step(bool v_first, int32_t first, int32_t heads, int32_t column, State from, int32_t from_head, State to, int32_t to_head,
+        float *o_rows, int32_t o_stride);
     /// Scratch rows of o -> n rows of `columns` channels of the caller's o at `to`, `stride` elements apart.
     void store(int32_t first, int32_t n, int32_t columns, char *to, int32_t stride);
 
@@ -86,7 +86,7 @@ private:
     bool chunk_built_ = false, step_built_ = false, map_built_ = false;
     Buffer chunk_[9];  // q a alpha u e S0 next o S1
     void *chunk_argv_[1 + 9];
-    Buffer step_[8];   // q a alpha u e S0 o S1
+    Buffer step_[8];  // q a alpha u e S0 o S1
     void *step_argv_[1 + 8];
     Buffer store_[2];  // o y
     void *store_argv_[1 + 2];

@@ -94,7 +94,8 @@ void replace_dispatch(gdn_context *context, Dispatch *next) {
 
 Dispatch *new_dispatch(const gdn_context *context, int32_t first_target) {
     void *memory = context_alloc(context->options, Dispatch::bytes(kKernelRowCount), 64);
-    return memory ? Dispatch::create(memory, kTargetRows, kTargetRowCount, kKernelRows, kKernelRowCount, cpu_features(), first_target) : nullptr;
+    return memory ? Dispatch::create(memory, kTargetRows, kTargetRowCount, kKernelRows, kKernelRowCount, cpu_features(), first_target)
+                  : nullptr;
 }
 
 gdn_status out_of_memory(size_t bytes) { return fail(GDN_STATUS_OUT_OF_MEMORY, "the allocator gave no memory of %zu bytes", bytes); }
@@ -115,7 +116,7 @@ gdn_status check_target(const char *target, int32_t *index) {
     }
     if (parse_features(kTargetRows[*index].features) & ~cpu_features()) {
         return fail(GDN_STATUS_UNSUPPORTED, "target %s needs the CPU features %s, which this machine or its system does not offer", target,
-                    kTargetRows[*index].features);
+            kTargetRows[*index].features);
     }
     return GDN_STATUS_OK;
 }
@@ -251,8 +252,8 @@ gdn_status start(gdn_context *context) {
     if (status == GDN_STATUS_OK) {
         const Dispatch *dispatch = context->dispatch.load(std::memory_order_relaxed);
         char line[160];
-        snprintf(line, sizeof line, "target %s, %d threads, %d kernels", dispatch->target() < 0 ? "none" : kTargetRows[dispatch->target()].name,
-                 context->threads, (int)kKernelRowCount);
+        snprintf(line, sizeof line, "target %s, %d threads, %d kernels",
+            dispatch->target() < 0 ? "none" : kTargetRows[dispatch->target()].name, context->threads, (int)kKernelRowCount);
         context_log(context, GDN_LOG_INFO, line);
     }
     return status;
@@ -298,13 +299,14 @@ gdn_status gdn_context_create(const gdn_context_options *options, gdn_context **
     gdn_context_options_init(&chosen);
     if (options) {
         if (options->struct_size < sizeof chosen) {
-            return fail(GDN_STATUS_INVALID_ARGUMENT, "options.struct_size is %zu, expected %zu (gdn_context_options_init sets it)", options->struct_size,
-                        sizeof chosen);
+            return fail(GDN_STATUS_INVALID_ARGUMENT, "options.struct_size is %zu, expected %zu (gdn_context_options_init sets it)",
+                options->struct_size, sizeof chosen);
         }
         chosen = *options;
     }
     if (!chosen.alloc != !chosen.free) {
-        return fail(GDN_STATUS_INVALID_ARGUMENT, "options.%s is NULL, expected alloc and free together or neither", chosen.alloc ? "free" : "alloc");
+        return fail(GDN_STATUS_INVALID_ARGUMENT, "options.%s is NULL, expected alloc and free together or neither",
+            chosen.alloc ? "free" : "alloc");
     }
     if (chosen.flags & ~GDN_CHECK_VALUES) {
         return fail(GDN_STATUS_INVALID_ARGUMENT, "options.flags is 0x%x, expected no other bit than GDN_CHECK_VALUES", chosen.flags);

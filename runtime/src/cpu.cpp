@@ -99,8 +99,8 @@ uint64_t features_of(const CpuidWords &words) {
     add(words.extended_ecx, 5, kLzcnt);
 
     const bool xsave = leaf1 >> 27 & 1;
-    const bool ymm = xsave && (words.xcr0 & 0x6) == 0x6;            // xmm and ymm halves are saved
-    const bool zmm = ymm && (words.xcr0 & 0xe0) == 0xe0;            // masks, upper zmm halves, zmm16-31
+    const bool ymm = xsave && (words.xcr0 & 0x6) == 0x6;  // xmm and ymm halves are saved
+    const bool zmm = ymm && (words.xcr0 & 0xe0) == 0xe0;  // masks, upper zmm halves, zmm16-31
     const uint32_t leaf7 = words.max_leaf >= 7 ? words.leaf7_ebx : 0;
     add(leaf7, 3, kBmi);
     add(leaf7, 8, kBmi2);

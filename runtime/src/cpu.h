@@ -39,13 +39,13 @@ enum CpuFeature : uint64_t {
 
 /// Raw words as the CPU gives them, so that tests can play other machines (a hypervisor that masks AVX-512, Zen 4, ..).
 struct CpuidWords {
-    uint32_t max_leaf;           // leaf 0, eax
+    uint32_t max_leaf;  // leaf 0, eax
     uint32_t leaf1_ecx;
     uint32_t leaf7_ebx;
     uint32_t leaf7_ecx;
-    uint32_t leaf7_1_eax;        // subleaf 1; 0 where leaf 7 has none
-    uint32_t extended_ecx;       // leaf 0x80000001
-    uint64_t xcr0;               // 0 where OSXSAVE is off
+    uint32_t leaf7_1_eax;   // subleaf 1; 0 where leaf 7 has none
+    uint32_t extended_ecx;  // leaf 0x80000001
+    uint64_t xcr0;          // 0 where OSXSAVE is off
 };
 
 /// Features that are both present and usable.

@@ -32,11 +32,12 @@ int32_t fetch_slots(const KernelRow &row, int32_t k, int32_t v) {
 int32_t Dispatch::key_of(const Need &n) {
     // Every family has its own stretch of keys; inside it only the fields that the family uses count.
     switch (n.family) {
-    case Family::kStage: return ((int32_t)n.variant * 5 + (int32_t)n.form) * 4 + (int32_t)n.dtype;                              // < 100
-    case Family::kMap: return 100 + (int32_t)n.map * 4 + (int32_t)n.dtype;                                                      // < 128
-    case Family::kStore: return 128 + (int32_t)n.dtype;                                                                         // < 132
-    case Family::kCoreChunk: return 132 + ((int32_t)n.precision * 3 + (int32_t)n.decay) * 3 + (int32_t)n.erase;                  // < 150
-    case Family::kCoreStep: return 150 + (((int32_t)n.precision * 2 + (int32_t)n.layout) * 3 + (int32_t)n.decay) * 3 + (int32_t)n.erase;  // < 186
+    case Family::kStage: return ((int32_t)n.variant * 5 + (int32_t)n.form) * 4 + (int32_t)n.dtype;               // < 100
+    case Family::kMap: return 100 + (int32_t)n.map * 4 + (int32_t)n.dtype;                                       // < 128
+    case Family::kStore: return 128 + (int32_t)n.dtype;                                                          // < 132
+    case Family::kCoreChunk: return 132 + ((int32_t)n.precision * 3 + (int32_t)n.decay) * 3 + (int32_t)n.erase;  // < 150
+    case Family::kCoreStep:
+        return 150 + (((int32_t)n.precision * 2 + (int32_t)n.layout) * 3 + (int32_t)n.decay) * 3 + (int32_t)n.erase;  // < 186
     }
     return kKeys - 1;
 }
@@ -76,8 +77,8 @@ bool better(const KernelRow *a, const KernelRow *b) {
 
 size_t Dispatch::bytes(int32_t row_count) { return sizeof(Dispatch) + (size_t)row_count * (sizeof(const KernelRow *) + sizeof(RunParams)); }
 
-Dispatch *Dispatch::create(void *memory, const TargetRow *targets, int32_t target_count, const KernelRow *rows, int32_t row_count, uint64_t features,
-                           int32_t first_target) {
+Dispatch *Dispatch::create(void *memory, const TargetRow *targets, int32_t target_count, const KernelRow *rows, int32_t row_count,
+    uint64_t features, int32_t first_target) {
     Dispatch *d = new (memory) Dispatch;
     d->targets_ = targets;
     d->rows_ = rows;

@@ -34,8 +34,8 @@ public:
     static size_t bytes(int32_t row_count);
 
     /// Builds into `memory` of bytes(row_count). Rows of targets before `first_target` or which `features` does not run are left out.
-    static Dispatch *create(void *memory, const TargetRow *targets, int32_t target_count, const KernelRow *rows, int32_t row_count, uint64_t features,
-                            int32_t first_target);
+    static Dispatch *create(void *memory, const TargetRow *targets, int32_t target_count, const KernelRow *rows, int32_t row_count,
+        uint64_t features, int32_t first_target);
 
     /// First row that can run: dedicated size, then run-time sizes with the widest panel first, of the best target; then the same of the next
     /// targets, the machine's reference last. NULL if there is none.
@@ -62,7 +62,7 @@ private:
     int32_t target_count_;
     int32_t row_count_;
     int32_t target_;
-    int32_t first_[kKeys + 1];   // first_[key] .. first_[key + 1]: range of order_
+    int32_t first_[kKeys + 1];  // first_[key] .. first_[key + 1]: range of order_
     const KernelRow **order_;
     RunParams *params_;
 };

@@ -45,7 +45,8 @@ public:
         if (tensor) {
             text_.add(", \"tensor\": \"%s\"", tensor);
         }
-        text_.add(", \"kernel\": \"%s\", \"target\": \"%s\", \"config\": \"%s\", \"why\": \"%s\"}", row->symbol, row->target_name, row->config, why);
+        text_.add(", \"kernel\": \"%s\", \"target\": \"%s\", \"config\": \"%s\", \"why\": \"%s\"}", row->symbol, row->target_name,
+            row->config, why);
         any_ = true;
     }
 
@@ -65,9 +66,10 @@ void explain(const gdn_context &context, const Dispatch &dispatch, const Plan &p
     const Division division = divide(plan, dispatch, context.threads);
     const bool forced = dispatch.target() > 0 && !(parse_features(dispatch.targets()[0].features) & ~cpu_features());
     text.add("{\"target\": \"%s\", \"target_why\": \"%s\"", dispatch.targets()[dispatch.target()].name,
-             forced ? "forced" : "the best one that this machine runs");
-    text.add(", \"variant\": \"%s\", \"dtype\": \"%s\", \"sequences\": %lld, \"tokens\": %lld, \"key_heads\": %d, \"value_heads\": %d, \"k\": %d, \"v\": %d",
-             variant_name(plan.variant), type_name(plan.o.type), (long long)plan.n, (long long)plan.tokens, plan.h, plan.hv, plan.k, plan.v);
+        forced ? "forced" : "the best one that this machine runs");
+    text.add(", \"variant\": \"%s\", \"dtype\": \"%s\", \"sequences\": %lld, \"tokens\": %lld, \"key_heads\": %d, \"value_heads\": %d, "
+             "\"k\": %d, \"v\": %d",
+        variant_name(plan.variant), type_name(plan.o.type), (long long)plan.n, (long long)plan.tokens, plan.h, plan.hv, plan.k, plan.v);
     if (!plan.aligned()) {
         text.add(", \"padded_k\": %d, \"padded_v\": %d", plan.kp, plan.vp);
     }
@@ -99,14 +101,14 @@ void explain(const gdn_context &context, const Dispatch &dispatch, const Plan &p
     if (plan.store) {
         list.add("store", nullptr, plan.store, "o is not float32");
     }
-    text.add("], \"state\": \"%s\"", plan.direct() ? "lives in final_state between time blocks"
+    text.add("], \"state\": \"%s\"", plan.direct()      ? "lives in final_state between time blocks"
                                      : !plan.final.data ? "in workspace: no final_state is wanted"
                                      : plan.v_first     ? "in workspace while chunks run: V-first"
                                                         : "in workspace: K or V is not a multiple of 16");
-    text.add(", \"threads\": %d, \"workers\": %d, \"tasks\": %lld, \"heads_per_task\": %d, \"v_slices\": %d", context.threads, division.lanes,
-             (long long)division.tasks, division.heads_per_task, division.slices);
-    text.add(", \"time_block\": %d, \"short_steps\": %d, \"tail_steps\": %d, \"workspace_bytes\": %zu}", plan.run.time_block, plan.run.short_steps,
-             plan.run.tail_steps, workspace_bytes(plan, arena_of(plan), context.threads));
+    text.add(", \"threads\": %d, \"workers\": %d, \"tasks\": %lld, \"heads_per_task\": %d, \"v_slices\": %d", context.threads,
+        division.lanes, (long long)division.tasks, division.heads_per_task, division.slices);
+    text.add(", \"time_block\": %d, \"short_steps\": %d, \"tail_steps\": %d, \"workspace_bytes\": %zu}", plan.run.time_block,
+        plan.run.short_steps, plan.run.tail_steps, workspace_bytes(plan, arena_of(plan), context.threads));
 }
 
 }  // namespace
@@ -126,7 +128,8 @@ gdn_status gdn_kernel_get(int64_t index, gdn_kernel_info *info) {
         return fail(GDN_STATUS_INVALID_ARGUMENT, "index is %lld, expected 0 to %d", (long long)index, (int)kKernelRowCount - 1);
     }
     const KernelRow &row = kKernelRows[index];
-    *info = {row.symbol, row.family_name, row.target_name, row.config, row.generator, !(parse_features(kTargetRows[row.target].features) & ~cpu_features())};
+    *info = {row.symbol, row.family_name, row.target_name, row.config, row.generator,
+        !(parse_features(kTargetRows[row.target].features) & ~cpu_features())};
     return GDN_STATUS_OK;
 }
 

@@ -31,7 +31,8 @@ void run_lane(void *arg, int64_t lane) {
     }
     Scan scan(shared.plan, shared.division, shared.arena, shared.memory + (size_t)lane * shared.arena.bytes);
     while (!shared.failed.load(std::memory_order_relaxed)) {
-        const int64_t task = shared.division.lanes == 1 ? shared.next.load(std::memory_order_relaxed) : shared.next.fetch_add(1, std::memory_order_relaxed);
+        const int64_t task =
+            shared.division.lanes == 1 ? shared.next.load(std::memory_order_relaxed) : shared.next.fetch_add(1, std::memory_order_relaxed);
         if (task >= shared.division.tasks) {
             break;
         }
@@ -85,7 +86,8 @@ gdn_status run_operator(gdn_context *context, const gdn_args *args, Entry entry,
             return fail(GDN_STATUS_INVALID_ARGUMENT, "workspace is at an address that is not a multiple of 64");
         }
         if (workspace_size < needed) {
-            return fail(GDN_STATUS_WORKSPACE_TOO_SMALL, "workspace has %zu bytes, expected %zu (gdn_workspace_size)", workspace_size, needed);
+            return fail(
+                GDN_STATUS_WORKSPACE_TOO_SMALL, "workspace has %zu bytes, expected %zu (gdn_workspace_size)", workspace_size, needed);
         }
         return run_plan(context, plan, dispatch, arena, static_cast<char *>(workspace));
     }

@@ -23,7 +23,9 @@ struct Buffer {
     Buffer(const Buffer &) = delete;
     Buffer &operator=(const Buffer &) = delete;
 
-    void init(Type type, int dimensions) { init(type == Type::kF32 ? halide_type_t(halide_type_float, 32) : halide_type_t(halide_type_uint, 16), dimensions); }
+    void init(Type type, int dimensions) {
+        init(type == Type::kF32 ? halide_type_t(halide_type_float, 32) : halide_type_t(halide_type_uint, 16), dimensions);
+    }
     void init_u64(int dimensions) { init(halide_type_t(halide_type_uint, 64), dimensions); }
     void init(halide_type_t type, int dimensions) {
         new (&b) halide_buffer_t{};

@@ -38,9 +38,10 @@ enum class Precision : uint8_t { kF32, kLow };
 
 /// One CPU target, in the order of kernels.json: best first within a machine family, its reference last.
 struct TargetRow {
-    const char *name;      // "x86_avx512"
-    const char *features;  // names of cpu.h separated by blanks, all of which must be present: "avx512f avx512dq .."; "" = the machine's baseline
-    int32_t reference;     // 1 for the reference schedules of the machine family
+    const char *name;  // "x86_avx512"
+    const char
+        *features;  // names of cpu.h separated by blanks, all of which must be present: "avx512f avx512dq .."; "" = the machine's baseline
+    int32_t reference;  // 1 for the reference schedules of the machine family
 };
 
 /// Run-time parameters: what the host may choose without compiling anything. gdn_apply_overrides() changes them per context.
@@ -53,14 +54,14 @@ struct RunParams {
 };
 
 struct KernelRow {
-    const char *name;           // short name: core_chunk_channel_tied_128x128
-    const char *family_name;    // "core_chunk"
-    const char *target_name;    // kTargetRows[target].name
-    const char *symbol;         // gdnk_<name>__<target>_<config hash>
-    const char *config;         // full configuration, "cols:32,rows:8"
-    const char *generator;      // arguments that make it again: "-g core_chunk decay=channel .."
-    int (*call)(void **argv);   // Halide's <symbol>_argv: addresses of user_context, inputs, outputs
-    int32_t target;             // index in kTargetRows
+    const char *name;          // short name: core_chunk_channel_tied_128x128
+    const char *family_name;   // "core_chunk"
+    const char *target_name;   // kTargetRows[target].name
+    const char *symbol;        // gdnk_<name>__<target>_<config hash>
+    const char *config;        // full configuration, "cols:32,rows:8"
+    const char *generator;     // arguments that make it again: "-g core_chunk decay=channel .."
+    int (*call)(void **argv);  // Halide's <symbol>_argv: addresses of user_context, inputs, outputs
+    int32_t target;            // index in kTargetRows
     Family family;
     Precision precision;
     DecayShape decay;
@@ -70,14 +71,14 @@ struct KernelRow {
     Form form;
     MapKind map;
     Type dtype;
-    int32_t k;                  // 0 = run time (a multiple of 16)
-    int32_t v;                  // 0 = run time, for cores a multiple of `panel`
-    int32_t panel;              // cores of run-time V: V is a multiple of it; core_chunk: columns of one panel of u, S and o. 0 elsewhere
-    int32_t chunk;              // core_chunk: tokens of one call. 0 elsewhere
-    int32_t rows;               // core_chunk: state rows per step of the read loop. 0 elsewhere
-    int32_t cols;               // core_chunk: state columns of one read tile. 0 elsewhere
-    int32_t fetch_lines;        // core_chunk: 64-byte lines fetched per address of `next`; 0 = `next` is not read
-    int32_t fetch_slots;        // core_chunk with fixed k: addresses in `next`; 0 where k is 0, see fetch_slots() in dispatch.h
+    int32_t k;            // 0 = run time (a multiple of 16)
+    int32_t v;            // 0 = run time, for cores a multiple of `panel`
+    int32_t panel;        // cores of run-time V: V is a multiple of it; core_chunk: columns of one panel of u, S and o. 0 elsewhere
+    int32_t chunk;        // core_chunk: tokens of one call. 0 elsewhere
+    int32_t rows;         // core_chunk: state rows per step of the read loop. 0 elsewhere
+    int32_t cols;         // core_chunk: state columns of one read tile. 0 elsewhere
+    int32_t fetch_lines;  // core_chunk: 64-byte lines fetched per address of `next`; 0 = `next` is not read
+    int32_t fetch_slots;  // core_chunk with fixed k: addresses in `next`; 0 where k is 0, see fetch_slots() in dispatch.h
     RunParams run;
 };
 

@@ -91,8 +91,9 @@ gdn_status parse_overrides(const char *text, size_t size, const KernelRow *rows,
         }
         int32_t value;
         if (!parse_number(number, &value) || value < parameter->low || value > parameter->high || value % parameter->step) {
-            return fail(GDN_STATUS_CORRUPT, "overrides, line %d: %s is \"%.*s\", expected a multiple of %d from %d to %d", line, parameter->name,
-                        number.length > 32 ? 32 : (int)number.length, number.text, parameter->step, parameter->low, parameter->high);
+            return fail(GDN_STATUS_CORRUPT, "overrides, line %d: %s is \"%.*s\", expected a multiple of %d from %d to %d", line,
+                parameter->name, number.length > 32 ? 32 : (int)number.length, number.text, parameter->step, parameter->low,
+                parameter->high);
         }
         bool found = false;
         for (int32_t i = 0; i < row_count; i++) {
@@ -104,7 +105,8 @@ gdn_status parse_overrides(const char *text, size_t size, const KernelRow *rows,
             }
         }
         if (!found) {
-            return fail(GDN_STATUS_CORRUPT, "overrides, line %d: \"%.*s\" names no core kernel or family of this library", line, shown, name.text);
+            return fail(
+                GDN_STATUS_CORRUPT, "overrides, line %d: \"%.*s\" names no core kernel or family of this library", line, shown, name.text);
         }
     }
     return GDN_STATUS_OK;

@@ -15,8 +15,7 @@ namespace {
 constexpr int64_t kMaxExtent = (int64_t)1 << 48;
 
 /// An enumeration from the caller as the number that it is: it may hold anything.
-template <typename E>
-int number_of(const E &value) {
+template <typename E> int number_of(const E &value) {
     int number;
     static_assert(sizeof number == sizeof value, "enumerations of the C interface are ints");
     memcpy(&number, &value, sizeof number);
@@ -111,7 +110,8 @@ public:
             }
             nested &= stride > last;
             int64_t reach;
-            if (__builtin_mul_overflow(extent - 1, stride, &reach) || __builtin_add_overflow(last, reach, &last) || last > kMaxExtent * 64) {
+            if (__builtin_mul_overflow(extent - 1, stride, &reach) || __builtin_add_overflow(last, reach, &last) ||
+                last > kMaxExtent * 64) {
                 return bad("%s spans more than the address space (stride %lld in dimension %d)", name, (long long)stride, i);
             }
         }
@@ -126,8 +126,8 @@ public:
                 return bad("%s is at an address that is not a multiple of its element size %lld", name, (long long)size);
             }
             if (output && !nested && !distinct(t)) {
-                return bad("%s overlaps itself: strides [%s] of shape [%s] give two elements one address", name, shape_text(ndim, t.strides).text,
-                           shape_text(ndim, t.shape).text);
+                return bad("%s overlaps itself: strides [%s] of shape [%s] give two elements one address", name,
+                    shape_text(ndim, t.strides).text, shape_text(ndim, t.shape).text);
             }
         }
         const char *begin = static_cast<const char *>(t.data);
@@ -136,13 +136,11 @@ public:
         return true;
     }
 
-    template <typename... A>
-    [[gnu::cold]] bool bad(const char *format, A... a) {
+    template <typename... A> [[gnu::cold]] bool bad(const char *format, A... a) {
         status = fail(GDN_STATUS_INVALID_ARGUMENT, format, a...);
         return false;
     }
-    template <typename... A>
-    [[gnu::cold]] bool unsupported(const char *format, A... a) {
+    template <typename... A> [[gnu::cold]] bool unsupported(const char *format, A... a) {
         status = fail(GDN_STATUS_UNSUPPORTED, format, a...);
         return false;
     }
@@ -173,8 +171,9 @@ private:
         size_t at = 0;
         out.text[0] = 0;
         for (int32_t i = 0; i < ndim; i++) {
-            at += (size_t)(expected[i] < 0 ? snprintf(out.text + at, sizeof out.text - at, "%sany", i ? ", " : "")
-                                           : snprintf(out.text + at, sizeof out.text - at, "%s%lld", i ? ", " : "", (long long)expected[i]));
+            at +=
+                (size_t)(expected[i] < 0 ? snprintf(out.text + at, sizeof out.text - at, "%sany", i ? ", " : "")
+                                         : snprintf(out.text + at, sizeof out.text - at, "%s%lld", i ? ", " : "", (long long)expected[i]));
         }
         return out;
     }
@@ -259,10 +258,10 @@ private:
 struct VariantFacts {
     const char *name;
     StageVariant stage;
-    bool g_scalar, g_channel;   // allowed shapes of g
+    bool g_scalar, g_channel;  // allowed shapes of g
     bool beta, beta_channel, b, w, beta_k, beta_v;
     bool own;
-    bool may_double;            // allow_neg_eigval
+    bool may_double;  // allow_neg_eigval
 };
 
 constexpr VariantFacts kVariants[] = {
@@ -277,10 +276,12 @@ constexpr VariantFacts kVariants[] = {
 
 class Builder {
 public:
-    Builder(const Dispatch &dispatch, const gdn_args &args, Entry entry, Plan *plan) : dispatch_(dispatch), a_(args), entry_(entry), p_(*plan) {}
+    Builder(const Dispatch &dispatch, const gdn_args &args, Entry entry, Plan *plan)
+        : dispatch_(dispatch), a_(args), entry_(entry), p_(*plan) {}
 
     gdn_status run() {
-        if (options() && tensors() && states() && sequences() && check_.overlaps(&a_.initial_state, state_in_place_ ? &a_.final_state : nullptr) && slots() && kernels()) {
+        if (options() && tensors() && states() && sequences() &&
+            check_.overlaps(&a_.initial_state, state_in_place_ ? &a_.final_state : nullptr) && slots() && kernels()) {
             return GDN_STATUS_OK;
         }
         return check_.status;
@@ -292,13 +293,14 @@ private:
             const int number = number_of(value);
             return number >= 0 && number < count ? true : check_.bad("%s is %d, expected 0 to %d", name, number, count - 1);
         };
-        if (!range("variant", a_.variant, 7) || !range("decay", a_.decay, 4) || !range("gate", a_.gate, 2) || !range("head_map", a_.head_map, 2) ||
-            !range("state_layout", a_.state_layout, 2) || !range("precision", a_.precision, 2)) {
+        if (!range("variant", a_.variant, 7) || !range("decay", a_.decay, 4) || !range("gate", a_.gate, 2) ||
+            !range("head_map", a_.head_map, 2) || !range("state_layout", a_.state_layout, 2) || !range("precision", a_.precision, 2)) {
             return false;
         }
         if (number_of(a_.state_dtype) != GDN_DTYPE_F32) {
             const int number = number_of(a_.state_dtype);
-            return check_.unsupported("state_dtype is %s, only f32 is supported", dtype_name(number >= 0 && number <= GDN_DTYPE_I64 ? (gdn_dtype)number : kUnknownDtype));
+            return check_.unsupported("state_dtype is %s, only f32 is supported",
+                dtype_name(number >= 0 && number <= GDN_DTYPE_I64 ? (gdn_dtype)number : kUnknownDtype));
         }
         facts_ = &kVariants[a_.variant];
         if (a_.allow_neg_eigval && !facts_->may_double) {
@@ -351,7 +353,7 @@ private:
         const int64_t token = t.shape[1] <= 1 ? 0 : t.strides[1];
         if (token > kMaxTokenStride) {
             return check_.unsupported("%s has a token stride of %lld elements, the kernels address at most %lld", name, (long long)token,
-                                      (long long)kMaxTokenStride);
+                (long long)kMaxTokenStride);
         }
         view->token = token * size;
         view->token_elements = (int32_t)token;
@@ -397,13 +399,15 @@ private:
             return check_.bad("q has %lld heads and v has %lld, expected 1 to 65536", (long long)h, (long long)hv);
         }
         if ((int32_t)hv % (int32_t)h) {
-            return check_.bad("HV=%lld is not a multiple of H=%lld (q has %lld heads, v has %lld)", (long long)hv, (long long)h, (long long)h, (long long)hv);
+            return check_.bad("HV=%lld is not a multiple of H=%lld (q has %lld heads, v has %lld)", (long long)hv, (long long)h,
+                (long long)h, (long long)hv);
         }
         if (k < 1 || v < 1) {
             return check_.bad("K=%lld, V=%lld (last extents of q and v), expected at least 1", (long long)k, (long long)v);
         }
         if (k > kMaxChannels || v > kMaxChannels) {
-            return check_.unsupported("K=%lld, V=%lld (last extents of q and v), at most %d is supported", (long long)k, (long long)v, kMaxChannels);
+            return check_.unsupported(
+                "K=%lld, V=%lld (last extents of q and v), at most %d is supported", (long long)k, (long long)v, kMaxChannels);
         }
         p_.h = (int32_t)h;
         p_.hv = (int32_t)hv;
@@ -422,15 +426,15 @@ private:
             return false;
         }
         if (!present(a_.o)) {
-            return check_.bad("o is absent, expected memory of shape [%lld, %lld, %lld, %lld]", (long long)batch_, (long long)tokens_, (long long)hv,
-                              (long long)v);
+            return check_.bad("o is absent, expected memory of shape [%lld, %lld, %lld, %lld]", (long long)batch_, (long long)tokens_,
+                (long long)hv, (long long)v);
         }
         if (!token_view("o", a_.o, 4, hv, v, true, &p_.o)) {
             return false;
         }
         if (a_.k.dtype != a_.q.dtype || a_.v.dtype != a_.q.dtype || a_.o.dtype != a_.q.dtype) {
             return check_.bad("q is %s, k is %s, v is %s, o is %s, expected one dtype", dtype_name(a_.q.dtype), dtype_name(a_.k.dtype),
-                              dtype_name(a_.v.dtype), dtype_name(a_.o.dtype));
+                dtype_name(a_.v.dtype), dtype_name(a_.o.dtype));
         }
         return decay() && gates();
     }
@@ -441,7 +445,8 @@ private:
         const bool logits = a_.decay == GDN_DECAY_SOFTPLUS || a_.decay == GDN_DECAY_LOWER_BOUND;
         if (!present(g)) {
             // alpha = 1: the cheapest form of the variant that has no other use for channels of alpha
-            p_.scalar = a_.variant == GDN_VARIANT_DELTA_RULE || a_.variant == GDN_VARIANT_GLA || a_.variant == GDN_VARIANT_GDN || a_.variant == GDN_VARIANT_KDA;
+            p_.scalar = a_.variant == GDN_VARIANT_DELTA_RULE || a_.variant == GDN_VARIANT_GLA || a_.variant == GDN_VARIANT_GDN ||
+                        a_.variant == GDN_VARIANT_KDA;
             return absent("A_log", a_.A_log, "g is absent") && absent("dt_bias", a_.dt_bias, "g is absent");
         }
         if (!facts_->g_scalar && !facts_->g_channel) {
@@ -500,10 +505,12 @@ private:
         if (facts_->w ? !(required("w", a_.w) && token_view("w", a_.w, 4, p_.hv, p_.v, false, &w)) : !not_of_variant("w", a_.w)) {
             return false;
         }
-        if (facts_->beta_k ? !(required("beta_k", a_.beta_k) && token_view("beta_k", a_.beta_k, 4, -1, p_.k, false, &b)) : !not_of_variant("beta_k", a_.beta_k)) {
+        if (facts_->beta_k ? !(required("beta_k", a_.beta_k) && token_view("beta_k", a_.beta_k, 4, -1, p_.k, false, &b))
+                           : !not_of_variant("beta_k", a_.beta_k)) {
             return false;
         }
-        return facts_->beta_v ? required("beta_v", a_.beta_v) && token_view("beta_v", a_.beta_v, 4, p_.hv, p_.v, false, &w) : not_of_variant("beta_v", a_.beta_v);
+        return facts_->beta_v ? required("beta_v", a_.beta_v) && token_view("beta_v", a_.beta_v, 4, p_.hv, p_.v, false, &w)
+                              : not_of_variant("beta_v", a_.beta_v);
     }
 
     bool index_list(const char *name, const gdn_tensor &t, int64_t extent, IndexList *list) {
@@ -532,11 +539,12 @@ private:
         for (int64_t s = 0; s < p_.n; s++) {
             const int64_t end = p_.cu[s + 1];
             if (end < before) {
-                return check_.bad("cu_seqlens[%lld]=%lld is below cu_seqlens[%lld]=%lld, expected no descent", (long long)s + 1, (long long)end, (long long)s,
-                                  (long long)before);
+                return check_.bad("cu_seqlens[%lld]=%lld is below cu_seqlens[%lld]=%lld, expected no descent", (long long)s + 1,
+                    (long long)end, (long long)s, (long long)before);
             }
             if (entry_ == Entry::kStep && end - before != 1) {
-                return check_.bad("cu_seqlens gives sequence %lld %lld tokens, gdn_step takes one token per sequence", (long long)s, (long long)(end - before));
+                return check_.bad("cu_seqlens gives sequence %lld %lld tokens, gdn_step takes one token per sequence", (long long)s,
+                    (long long)(end - before));
             }
             before = end;
         }
@@ -555,8 +563,8 @@ private:
         const int32_t d = snapshots ? 1 : 0;
         const int64_t row = t.shape[2 + d] <= 1 ? columns : t.strides[2 + d];
         if (row > kMaxRowStride) {
-            return check_.unsupported("%s has a stride of %lld elements between rows, the kernels address at most %lld", name, (long long)row,
-                                      (long long)kMaxRowStride);
+            return check_.unsupported("%s has a stride of %lld elements between rows, the kernels address at most %lld", name,
+                (long long)row, (long long)kMaxRowStride);
         }
         view->data = static_cast<char *>(t.data);
         view->slot = t.shape[0] <= 1 ? 0 : t.strides[0] * 4;
@@ -581,7 +589,8 @@ private:
                 return check_.bad("cu_seqlens has no entry, expected N + 1 of them");
             }
         }
-        const auto slotted = [this](const char *slots_name, const gdn_tensor &slot_tensor, const char *state_name, const gdn_tensor &state, IndexList *list) {
+        const auto slotted = [this](const char *slots_name, const gdn_tensor &slot_tensor, const char *state_name, const gdn_tensor &state,
+                                 IndexList *list) {
             if (!present(slot_tensor)) {
                 return true;
             }
@@ -594,10 +603,12 @@ private:
             !slotted("final_slots", a_.final_slots, "final_state", a_.final_state, &p_.final_slots)) {
             return false;
         }
-        if (present(a_.initial_state) && !state_view("initial_state", a_.initial_state, p_.initial_slots.data ? -1 : p_.n, false, false, &p_.initial)) {
+        if (present(a_.initial_state) &&
+            !state_view("initial_state", a_.initial_state, p_.initial_slots.data ? -1 : p_.n, false, false, &p_.initial)) {
             return false;
         }
-        if (present(a_.final_state) && !state_view("final_state", a_.final_state, p_.final_slots.data ? -1 : p_.n, false, true, &p_.final)) {
+        if (present(a_.final_state) &&
+            !state_view("final_state", a_.final_state, p_.final_slots.data ? -1 : p_.n, false, true, &p_.final)) {
             return false;
         }
         if (present(a_.snapshots)) {
@@ -634,7 +645,8 @@ private:
             const int64_t count = a_.initial_state.shape[0];
             for (int64_t s = 0; s < n; s++) {
                 if (p_.initial_slots[s] < -1 || p_.initial_slots[s] >= count) {
-                    return check_.bad("initial_slots[%lld]=%lld, expected -1 to %lld", (long long)s, (long long)p_.initial_slots[s], (long long)count - 1);
+                    return check_.bad("initial_slots[%lld]=%lld, expected -1 to %lld", (long long)s, (long long)p_.initial_slots[s],
+                        (long long)count - 1);
                 }
             }
         }
@@ -642,7 +654,8 @@ private:
             const int64_t count = a_.final_state.shape[0];
             for (int64_t s = 0; s < n; s++) {
                 if (p_.final_slots[s] < 0 || p_.final_slots[s] >= count) {
-                    return check_.bad("final_slots[%lld]=%lld, expected 0 to %lld", (long long)s, (long long)p_.final_slots[s], (long long)count - 1);
+                    return check_.bad(
+                        "final_slots[%lld]=%lld, expected 0 to %lld", (long long)s, (long long)p_.final_slots[s], (long long)count - 1);
                 }
             }
         }
@@ -716,11 +729,12 @@ private:
         return s;
     }
     bool written_twice(int64_t s, int64_t other, int64_t slot) {
-        return check_.bad("final_slots: sequences %lld and %lld both write slot %lld, expected distinct slots", (long long)s, (long long)other, (long long)slot);
+        return check_.bad("final_slots: sequences %lld and %lld both write slot %lld, expected distinct slots", (long long)s,
+            (long long)other, (long long)slot);
     }
     bool written_and_read(int64_t s, int64_t other, int64_t slot) {
-        return check_.bad("final_slots: sequence %lld writes slot %lld, which sequence %lld reads (initial_slots)", (long long)s, (long long)slot,
-                          (long long)other);
+        return check_.bad("final_slots: sequence %lld writes slot %lld, which sequence %lld reads (initial_slots)", (long long)s,
+            (long long)slot, (long long)other);
     }
 
     const KernelRow *map_row(MapKind kind, Type type) const {
@@ -777,15 +791,13 @@ private:
             bool taken = false;
             switch (form) {
             case Form::kLog:
-            case Form::kNorm:
-                taken = p_.decay == GDN_DECAY_LOG && take(kSourceG, MapKind::kCopy, g_fits, Type::kF32, 0.0f, true);
-                break;
+            case Form::kNorm: taken = p_.decay == GDN_DECAY_LOG && take(kSourceG, MapKind::kCopy, g_fits, Type::kF32, 0.0f, true); break;
             case Form::kLogits:
                 taken = p_.decay == GDN_DECAY_SOFTPLUS && g_fits && take(kSourceG, MapKind::kCopy, g_fits, type, 0.0f, wide);
                 break;
             case Form::kLinear: {
-                const MapKind kind = p_.decay == GDN_DECAY_LOG        ? MapKind::kExp
-                                     : p_.decay == GDN_DECAY_SOFTPLUS ? MapKind::kSoftplus
+                const MapKind kind = p_.decay == GDN_DECAY_LOG           ? MapKind::kExp
+                                     : p_.decay == GDN_DECAY_SOFTPLUS    ? MapKind::kSoftplus
                                      : p_.decay == GDN_DECAY_LOWER_BOUND ? MapKind::kLowerBound
                                                                          : MapKind::kCopy;
                 taken = take(kSourceG, kind, g_fits, Type::kF32, 1.0f, true);
@@ -836,7 +848,8 @@ private:
                 }
             }
         }
-        return p_.stage ? true : check_.unsupported("no stage kernel of this library serves variant %s with these dtypes and units", facts_->name);
+        return p_.stage ? true
+                        : check_.unsupported("no stage kernel of this library serves variant %s with these dtypes and units", facts_->name);
     }
 
     bool kernels() {
@@ -878,13 +891,15 @@ private:
             return check_.unsupported("precision low: no such kernel for variant %s, K=%d, V=%d on this machine", facts_->name, p_.k, p_.v);
         }
         if (!p_.step && p_.snapshot_count && p_.snapshot_kind == GDN_SNAPSHOT_LAST_TOKENS) {
-            return check_.unsupported("snapshots of the last tokens need a step kernel, this library has none for variant %s", facts_->name);
+            return check_.unsupported(
+                "snapshots of the last tokens need a step kernel, this library has none for variant %s", facts_->name);
         }
         if (p_.chunk && p_.chunk->chunk > kMaxRows) {
             p_.chunk = nullptr;
         }
         if (!p_.chunk && !p_.step) {
-            return check_.unsupported("no core kernel of this library serves variant %s, K=%d, V=%d on this machine", facts_->name, p_.k, p_.v);
+            return check_.unsupported(
+                "no core kernel of this library serves variant %s, K=%d, V=%d on this machine", facts_->name, p_.k, p_.v);
         }
         p_.run = dispatch_.params(p_.chunk ? *p_.chunk : *p_.step);
         return true;
@@ -926,7 +941,8 @@ gdn_status make_plan(const Dispatch &dispatch, const gdn_args *args, Entry entry
         return fail(GDN_STATUS_INVALID_ARGUMENT, "args is NULL");
     }
     if (args->struct_size < sizeof(gdn_args)) {
-        return fail(GDN_STATUS_INVALID_ARGUMENT, "args.struct_size is %zu, expected %zu (gdn_args_init sets it)", args->struct_size, sizeof(gdn_args));
+        return fail(GDN_STATUS_INVALID_ARGUMENT, "args.struct_size is %zu, expected %zu (gdn_args_init sets it)", args->struct_size,
+            sizeof(gdn_args));
     }
     if (dispatch.target() < 0) {
         return fail(GDN_STATUS_UNSUPPORTED, "this machine runs no target of this library");
@@ -962,7 +978,7 @@ gdn_status check_values(const Plan &plan) {
                                                                 : half_to_float(reinterpret_cast<const uint16_t *>(row)[c], view.type);
                         if (x < low || x > high) {
                             return fail(GDN_STATUS_INVALID_VALUE, "%s is %g at sequence %lld, token %lld, head %d, channel %d, expected %s",
-                                        source_name(plan, source), (double)x, (long long)b, (long long)t, h, c, unit);
+                                source_name(plan, source), (double)x, (long long)b, (long long)t, h, c, unit);
                         }
                     }
                 }

@@ -8,8 +8,8 @@
 
 namespace gdn {
 
-constexpr int32_t kMaxChannels = 256;      // largest K and V
-constexpr int32_t kMaxRows = 16;           // rows of one kernel call: the largest chunk, or heads of one decode call
+constexpr int32_t kMaxChannels = 256;  // largest K and V
+constexpr int32_t kMaxRows = 16;       // rows of one kernel call: the largest chunk, or heads of one decode call
 constexpr int64_t kMaxTokenStride = (INT32_MAX - 2 * kMaxChannels) / kMaxRows;  // elements; kernels address a call's rows with 32 bits
 constexpr int64_t kMaxRowStride = INT32_MAX / (2 * kMaxChannels);               // elements between rows of a state, likewise
 
@@ -17,37 +17,37 @@ inline int32_t round_up16(int64_t n) { return (int32_t)((n + 15) & ~(int64_t)15)
 
 /// One token tensor. Strides in bytes unless said.
 struct TokenView {
-    const char *data;        // NULL: absent
-    int64_t sequence;        // 0 when sequences are packed
+    const char *data;  // NULL: absent
+    int64_t sequence;  // 0 when sequences are packed
     int64_t token;
     int64_t head;
     int32_t token_elements;  // token stride in elements; fits by kMaxTokenStride
     int32_t width;           // channels
     Type type;
-    bool per_value_head;     // false: indexed by the key head
-    bool scalar;             // one number per head: no channel axis
+    bool per_value_head;  // false: indexed by the key head
+    bool scalar;          // one number per head: no channel axis
 };
 
 /// A_log, dt_bias: one row per head.
 struct HeadView {
-    const char *data;        // NULL: absent
-    int64_t head;            // bytes
+    const char *data;  // NULL: absent
+    int64_t head;      // bytes
     bool per_value_head;
 };
 
 /// initial_state, final_state, snapshots: float32, innermost stride 1.
 struct StateView {
-    char *data;              // NULL: absent
-    int64_t slot;            // bytes from sequence (or pool slot) to the next
-    int64_t head;            // bytes
-    int64_t snapshot;        // bytes from snapshot to snapshot
-    int32_t row;             // elements between rows: of K rows (K-first) or V rows (V-first)
+    char *data;        // NULL: absent
+    int64_t slot;      // bytes from sequence (or pool slot) to the next
+    int64_t head;      // bytes
+    int64_t snapshot;  // bytes from snapshot to snapshot
+    int32_t row;       // elements between rows: of K rows (K-first) or V rows (V-first)
 };
 
 /// cu_seqlens and slots: i32 or i64.
 struct IndexList {
-    const char *data;        // NULL: absent
-    int64_t stride;          // bytes
+    const char *data;  // NULL: absent
+    int64_t stride;    // bytes
     bool wide;
 
     int64_t operator[](int64_t i) const {
@@ -61,22 +61,22 @@ enum Source { kSourceQ, kSourceK, kSourceV, kSourceG, kSourceB, kSourceW, kSourc
 
 struct Plan {
     // sizes
-    int64_t n;               // sequences
-    int64_t tokens;          // per sequence; the total when packed
+    int64_t n;       // sequences
+    int64_t tokens;  // per sequence; the total when packed
     int32_t h, hv, k, v;
-    int32_t kp, vp;          // K and V as the kernels see them: rounded up to 16
-    int32_t heads_per_key;   // HV / H
+    int32_t kp, vp;         // K and V as the kernels see them: rounded up to 16
+    int32_t heads_per_key;  // HV / H
 
     // meaning
     gdn_variant variant;
     gdn_decay decay;
     gdn_gate gate;
-    bool modulo;             // head map
+    bool modulo;  // head map
     bool v_first;
     bool l2norm;
-    bool scalar;             // decay per head, not per channel
-    bool own;                // e is not beta a
-    bool gla;                // e = 0, u = v
+    bool scalar;  // decay per head, not per channel
+    bool own;     // e is not beta a
+    bool gla;     // e = 0, u = v
     float scale, gate_scale, lower_bound;
 
     // tensors
@@ -98,7 +98,7 @@ struct Plan {
 
     // cores; any of them may be missing where another can stand in
     const KernelRow *chunk;
-    const KernelRow *step;         // K-first
+    const KernelRow *step;  // K-first
     const KernelRow *v_first_step;
     RunParams run;
 

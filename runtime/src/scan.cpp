@@ -201,7 +201,9 @@ Scan::Head Scan::head_at(int32_t hv, int32_t index) const {
     head.hv = hv;
     for (int s = 0; s < kSources; s++) {
         const TokenView &source = plan_.source[s];
-        head.base[s] = source.data ? sequence_ * source.sequence + begin_ * source.token + (int64_t)plan_.head_of(hv, source.per_value_head) * source.head : 0;
+        head.base[s] = source.data ? sequence_ * source.sequence + begin_ * source.token +
+                                         (int64_t)plan_.head_of(hv, source.per_value_head) * source.head
+                                   : 0;
     }
     head.o = const_cast<char *>(plan_.o.data) + sequence_ * plan_.o.sequence + begin_ * plan_.o.token + hv * plan_.o.head;
     if (direct_) {

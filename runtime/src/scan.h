@@ -19,7 +19,7 @@ public:
 private:
     struct Head {
         int32_t hv;
-        State home;      // where the state is between time blocks; K-first unless v_first_
+        State home;              // where the state is between time blocks; K-first unless v_first_
         int64_t base[kSources];  // bytes from TokenView::data to the sequence's first token of this head
         char *o;
     };

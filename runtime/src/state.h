@@ -13,7 +13,7 @@ struct State {
 
 /// The part of the caller's state that a task works on: K rows (or columns, V-first) and value channels [column, column + columns).
 struct StatePart {
-    float *data;      // of the whole state
+    float *data;  // of the whole state
     int32_t row;
     bool v_first;
     int32_t k, column, columns;

@@ -34,7 +34,7 @@ private:
     void start();
 
     const int32_t threads_;
-    cpu_set_t mask_;              // workers run on these, whatever the thread that starts them is pinned to
+    cpu_set_t mask_;  // workers run on these, whatever the thread that starts them is pinned to
     bool has_mask_;
     std::atomic<bool> busy_{false};
     int32_t started_ = 0;
@@ -46,9 +46,9 @@ private:
     pthread_cond_t done_ = PTHREAD_COND_INITIALIZER;
     // Under mutex_:
     bool stop_ = false;
-    int32_t lanes_ = 0;           // of the current job
+    int32_t lanes_ = 0;  // of the current job
     int32_t next_lane_ = 0;
-    int32_t running_ = 0;         // workers inside the current job
+    int32_t running_ = 0;  // workers inside the current job
     Body body_ = nullptr;
     void *arg_ = nullptr;
 };

@@ -16,7 +16,7 @@ constexpr int64_t kWorthThreads = 1 << 17;
 /// generators/core_chunk.cpp) but for panels of 16 columns, whose dot products the compiler sums in another order.
 bool same_arithmetic(const KernelRow *whole, const KernelRow *slice) {
     return !whole || (slice && whole->target == slice->target && whole->chunk == slice->chunk &&
-                      (whole->k == slice->k || (whole->panel % 32 == 0 && slice->panel % 32 == 0)));
+                         (whole->k == slice->k || (whole->panel % 32 == 0 && slice->panel % 32 == 0)));
 }
 
 int32_t most_slices(const Plan &plan) { return plan.run.v_slice_min > 0 ? std::max(1, plan.vp / std::max(16, plan.run.v_slice_min)) : 1; }
@@ -95,7 +95,8 @@ Division divide(const Plan &plan, const Dispatch &dispatch, int32_t threads) {
             const KernelRow *step = dispatch.find(need, plan.kp, columns);
             need.layout = Layout::kVFirst;
             const KernelRow *v_first_step = plan.v_first_step ? dispatch.find(need, plan.kp, columns) : nullptr;
-            if (!same_arithmetic(plan.chunk, chunk) || !same_arithmetic(plan.step, step) || !same_arithmetic(plan.v_first_step, v_first_step) ||
+            if (!same_arithmetic(plan.chunk, chunk) || !same_arithmetic(plan.step, step) ||
+                !same_arithmetic(plan.v_first_step, v_first_step) ||
                 fetch_slots(*chunk, plan.kp, columns) > fetch_slots(*plan.chunk, plan.kp, plan.vp)) {
                 continue;
             }

@@ -26,12 +26,12 @@ Arena arena_of(const Plan &plan);
 /// How a call is cut: a task is one sequence, some heads, one slice of the value channels.
 struct Division {
     int32_t heads_per_task;
-    int32_t groups;         // tasks of one sequence and slice
+    int32_t groups;  // tasks of one sequence and slice
     int32_t slices;
     int32_t slice_columns;  // of vp
     int64_t tasks;
-    int32_t lanes;          // workers
-    const KernelRow *chunk; // the cores of one slice
+    int32_t lanes;           // workers
+    const KernelRow *chunk;  // the cores of one slice
     const KernelRow *step;
     const KernelRow *v_first_step;
 };

@@ -118,4 +118,4 @@ struct SmallCall {
     std::vector<float> q, k, v, g, beta, b, w, initial_state, final_state, o, snapshots;
 };
 
-} // namespace gdn_test
+}  // namespace gdn_test

@@ -89,7 +89,8 @@ KernelRow core(const char *name, std::int32_t target, std::int32_t k, std::int32
 struct Table {
     explicit Table(std::vector<KernelRow> rows, std::uint64_t features, std::int32_t first = 0)
         : rows(std::move(rows)), memory(new std::max_align_t[Dispatch::bytes(100) / sizeof(std::max_align_t) + 1]) {
-        dispatch = Dispatch::create(memory.get(), kTargets, 3, this->rows.data(), static_cast<std::int32_t>(this->rows.size()), features, first);
+        dispatch =
+            Dispatch::create(memory.get(), kTargets, 3, this->rows.data(), static_cast<std::int32_t>(this->rows.size()), features, first);
     }
     std::string pick(std::int32_t k, std::int32_t v) const {
         Need need;
@@ -105,8 +106,8 @@ struct Table {
 };
 
 std::vector<KernelRow> full_table() {
-    return {core("plain_any16", 2, 0, 0, 16), core("wide_any16", 0, 0, 0, 16),       core("narrow_any16", 1, 0, 0, 16),
-            core("wide_any32", 0, 0, 0, 32),  core("wide_128x128", 0, 128, 128, 128), core("narrow_64x64", 1, 64, 64, 64)};
+    return {core("plain_any16", 2, 0, 0, 16), core("wide_any16", 0, 0, 0, 16), core("narrow_any16", 1, 0, 0, 16),
+        core("wide_any32", 0, 0, 0, 32), core("wide_128x128", 0, 128, 128, 128), core("narrow_64x64", 1, 64, 64, 64)};
 }
 
 TEST(Dispatch, FallbackChain) {
@@ -242,4 +243,4 @@ TEST(DispatchOfTheLibrary, OverridesAndTargetsAreIndependent) {
     EXPECT_NE(std::string(json).find(last.name), std::string::npos);
 }
 
-} // namespace
+}  // namespace

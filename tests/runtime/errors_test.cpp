@@ -37,7 +37,7 @@ std::vector<Wrong> wrongs() {
         {"state_dtype", kUnsupported, {"state_dtype", "bf16"}, [](SmallCall &c) { c.args.state_dtype = GDN_DTYPE_BF16; }},
         {"neg_eigval_of_values", kInvalid, {"allow_neg_eigval"}, [](SmallCall &c) { c.args.allow_neg_eigval = 1; }},
         {"neg_eigval_of_fg2", kInvalid, {"allow_neg_eigval", "fg2_plus"},
-         [](SmallCall &c) { c.args.allow_neg_eigval = 1, c.args.gate = GDN_GATE_LOGIT; }, GDN_VARIANT_FG2_PLUS},
+            [](SmallCall &c) { c.args.allow_neg_eigval = 1, c.args.gate = GDN_GATE_LOGIT; }, GDN_VARIANT_FG2_PLUS},
         {"scale", kInvalid, {"scale"}, [](SmallCall &c) { c.args.scale = NAN; }},
         {"lower_bound_positive", kInvalid, {"lower_bound", "2"}, [](SmallCall &c) { c.args.lower_bound = 2; }},
         {"lower_bound_far", kInvalid, {"lower_bound", "-101"}, [](SmallCall &c) { c.args.lower_bound = -101; }},
@@ -50,10 +50,13 @@ std::vector<Wrong> wrongs() {
         {"beta_absent", kInvalid, {"beta is absent", "kda"}, [](SmallCall &c) { c.args.beta = {}; }},
         {"w_absent", kInvalid, {"w is absent", "gdn2"}, [](SmallCall &c) { c.args.w = {}; }, GDN_VARIANT_GDN2},
         {"w_not_of_kda", kInvalid, {"w is given", "kda"}, [](SmallCall &c) { c.args.w = c.args.v; }},
-        {"g_not_of_delta_rule", kInvalid, {"g is given", "delta_rule"}, [](SmallCall &c) { c.args.g = c.args.beta; }, GDN_VARIANT_DELTA_RULE},
+        {"g_not_of_delta_rule", kInvalid, {"g is given", "delta_rule"}, [](SmallCall &c) { c.args.g = c.args.beta; },
+            GDN_VARIANT_DELTA_RULE},
         {"A_log_without_logits", kInvalid, {"A_log is given"}, [](SmallCall &c) { c.args.A_log = c.tensor(spare, {4}, 0, 1); }},
         {"dt_bias_without_g", kInvalid, {"dt_bias is given", "g is absent"},
-         [](SmallCall &c) { c.args.g = {}, c.args.decay = GDN_DECAY_SOFTPLUS, c.args.dt_bias = c.tensor(spare, {4, 32}, 0, 1); }},
+            [](SmallCall &c) {
+                c.args.g = {}, c.args.decay = GDN_DECAY_SOFTPLUS, c.args.dt_bias = c.tensor(spare, {4, 32}, 0, 1);
+            }},
 
         {"q_rank", kInvalid, {"q has 3 dimensions"}, [](SmallCall &c) { c.args.q.ndim = 3; }},
         {"g_rank", kInvalid, {"g has 2 dimensions", "expected 4"}, [](SmallCall &c) { c.args.g.ndim = 2; }},  // R81
@@ -62,7 +65,8 @@ std::vector<Wrong> wrongs() {
         {"k_tokens", kInvalid, {"k has shape [2, 19, 2, 32]"}, [](SmallCall &c) { c.args.k.shape[1] = 19; }},
         {"v_batch", kInvalid, {"v has shape [1,"}, [](SmallCall &c) { c.args.v.shape[0] = 1; }},
         {"o_heads", kInvalid, {"o has shape", "expected [2, 20, 4, 48]"}, [](SmallCall &c) { c.args.o.shape[2] = 2; }},
-        {"head_counts", kInvalid, {"HV=3 is not a multiple of H=2", "q has 2 heads", "v has 3"}, [](SmallCall &c) { c.args.v.shape[2] = 3; }},  // R74
+        {"head_counts", kInvalid, {"HV=3 is not a multiple of H=2", "q has 2 heads", "v has 3"},
+            [](SmallCall &c) { c.args.v.shape[2] = 3; }},  // R74
         {"no_heads", kInvalid, {"0 heads"}, [](SmallCall &c) { c.args.q.shape[2] = 0; }},
         {"g_heads", kInvalid, {"g has 3 heads", "H=2", "HV=4"}, [](SmallCall &c) { c.args.g.shape[2] = 3; }},
         {"beta_heads", kInvalid, {"beta has 1 heads"}, [](SmallCall &c) { c.args.beta.shape[2] = 1; }},
@@ -71,19 +75,21 @@ std::vector<Wrong> wrongs() {
         {"too_many_channels", kUnsupported, {"K=257", "256"}, [](SmallCall &c) { c.args.q.shape[3] = 257; }},  // R79
         {"fg2_rectangular", kInvalid, {"K=32", "V=48", "fg2"}, [](SmallCall &) {}, GDN_VARIANT_FG2},
         {"A_log_heads", kInvalid, {"A_log has shape [2]", "expected [4]"},
-         [](SmallCall &c) { c.args.decay = GDN_DECAY_SOFTPLUS, c.args.A_log = c.tensor(spare, {2}, 0, 1); }},
+            [](SmallCall &c) { c.args.decay = GDN_DECAY_SOFTPLUS, c.args.A_log = c.tensor(spare, {2}, 0, 1); }},
         {"dt_bias_shape", kInvalid, {"dt_bias has 1 dimensions"},
-         [](SmallCall &c) { c.args.decay = GDN_DECAY_SOFTPLUS, c.args.dt_bias = c.tensor(spare, {4}, 0, 1); }},
+            [](SmallCall &c) { c.args.decay = GDN_DECAY_SOFTPLUS, c.args.dt_bias = c.tensor(spare, {4}, 0, 1); }},
 
         {"q_dtype", kInvalid, {"q has dtype i32"}, [](SmallCall &c) { c.args.q.dtype = GDN_DTYPE_I32; }},
         {"g_dtype", kInvalid, {"g has dtype none"}, [](SmallCall &c) { c.args.g.dtype = GDN_DTYPE_NONE; }},
-        {"dtype_beyond_the_enum", kInvalid, {"beta has dtype unknown"}, [](SmallCall &c) { c.args.beta.dtype = static_cast<gdn_dtype>(77); }},
+        {"dtype_beyond_the_enum", kInvalid, {"beta has dtype unknown"},
+            [](SmallCall &c) { c.args.beta.dtype = static_cast<gdn_dtype>(77); }},
         {"mixed_dtypes", kInvalid, {"q is f32", "k is bf16"}, [](SmallCall &c) { c.args.k.dtype = GDN_DTYPE_BF16; }},
         {"state_tensor_dtype", kInvalid, {"final_state has dtype f16"}, [](SmallCall &c) { c.args.final_state.dtype = GDN_DTYPE_F16; }},
 
         {"inner_stride", kInvalid, {"v has innermost stride 2"}, [](SmallCall &c) { c.args.v.strides[3] = 2; }},
         {"negative_stride", kInvalid, {"k has stride -64", "dimension 1"}, [](SmallCall &c) { c.args.k.strides[1] = -64; }},
-        {"huge_stride", kUnsupported, {"q has a token stride of 2147483648"}, [](SmallCall &c) { c.args.q.strides[1] = std::int64_t{1} << 31; }},
+        {"huge_stride", kUnsupported, {"q has a token stride of 2147483648"},
+            [](SmallCall &c) { c.args.q.strides[1] = std::int64_t{1} << 31; }},
         {"overflowing_stride", kInvalid, {"q spans more"}, [](SmallCall &c) { c.args.q.strides[1] = INT64_MAX / 4; }},
         {"o_overlaps_itself", kInvalid, {"o overlaps itself"}, [](SmallCall &c) { c.args.o.strides[2] = 0; }},
         {"final_state_overlaps_itself", kInvalid, {"final_state overlaps itself"}, [](SmallCall &c) { c.args.final_state.strides[1] = 7; }},
@@ -91,34 +97,61 @@ std::vector<Wrong> wrongs() {
         {"o_is_v", kInvalid, {"o overlaps v"}, [](SmallCall &c) { c.args.o.data = c.args.v.data; }},
         {"final_state_in_q", kInvalid, {"final_state overlaps"}, [](SmallCall &c) { c.args.v.data = c.args.final_state.data; }},
         {"states_shifted", kInvalid, {"final_state overlaps initial_state"},
-         [](SmallCall &c) { c.args.final_state.data = c.initial_state.data() + 48, c.args.final_state.shape[0] = c.args.initial_state.shape[0]; }},
+            [](SmallCall &c) {
+                c.args.final_state.data = c.initial_state.data() + 48, c.args.final_state.shape[0] = c.args.initial_state.shape[0];
+            }},
 
-        {"state_shape", kInvalid, {"initial_state has shape", "expected [2, 4, 32, 48]"}, [](SmallCall &c) { c.args.initial_state.shape[2] = 48; }},
+        {"state_shape", kInvalid, {"initial_state has shape", "expected [2, 4, 32, 48]"},
+            [](SmallCall &c) { c.args.initial_state.shape[2] = 48; }},
         {"v_first_shape", kInvalid, {"initial_state has shape", "expected [2, 4, 48, 32]"},
-         [](SmallCall &c) { c.args.state_layout = GDN_STATE_V_FIRST; }},
+            [](SmallCall &c) { c.args.state_layout = GDN_STATE_V_FIRST; }},
         {"slots_without_state", kInvalid, {"initial_slots is given", "initial_state is absent"},
-         [](SmallCall &c) { list = {0, 1}, c.args.initial_slots = c.indices(list), c.args.initial_state = {}; }},
-        {"slot_high", kInvalid, {"initial_slots[1]=2", "-1 to 1"}, [](SmallCall &c) { list = {0, 2}, c.args.initial_slots = c.indices(list); }},
-        {"slot_low", kInvalid, {"initial_slots[0]=-2"}, [](SmallCall &c) { list = {-2, 1}, c.args.initial_slots = c.indices(list); }},
-        {"final_slot_none", kInvalid, {"final_slots[0]=-1"}, [](SmallCall &c) { list = {-1, 1}, c.args.final_slots = c.indices(list); }},
-        {"slot_twice", kInvalid, {"sequences 0 and 1 both write slot 1"}, [](SmallCall &c) { list = {1, 1}, c.args.final_slots = c.indices(list); }},
-        {"slot_count", kInvalid, {"final_slots has shape [3]"}, [](SmallCall &c) { list = {0, 1, 0}, c.args.final_slots = c.indices(list); }},
+            [](SmallCall &c) {
+                list = {0, 1}, c.args.initial_slots = c.indices(list), c.args.initial_state = {};
+            }},
+        {"slot_high", kInvalid, {"initial_slots[1]=2", "-1 to 1"},
+            [](SmallCall &c) {
+                list = {0, 2}, c.args.initial_slots = c.indices(list);
+            }},
+        {"slot_low", kInvalid, {"initial_slots[0]=-2"},
+            [](SmallCall &c) {
+                list = {-2, 1}, c.args.initial_slots = c.indices(list);
+            }},
+        {"final_slot_none", kInvalid, {"final_slots[0]=-1"},
+            [](SmallCall &c) {
+                list = {-1, 1}, c.args.final_slots = c.indices(list);
+            }},
+        {"slot_twice", kInvalid, {"sequences 0 and 1 both write slot 1"},
+            [](SmallCall &c) {
+                list = {1, 1}, c.args.final_slots = c.indices(list);
+            }},
+        {"slot_count", kInvalid, {"final_slots has shape [3]"},
+            [](SmallCall &c) {
+                list = {0, 1, 0}, c.args.final_slots = c.indices(list);
+            }},
         {"slot_read_by_another", kInvalid, {"final_slots", "writes slot 1, which sequence 1 reads"},
-         [](SmallCall &c) { list = {1, 0}, c.args.final_slots = c.indices(list), c.args.final_state = c.args.initial_state; }},
+            [](SmallCall &c) {
+                list = {1, 0}, c.args.final_slots = c.indices(list), c.args.final_state = c.args.initial_state;
+            }},
         {"slot_dtype", kInvalid, {"final_slots has dtype f32"},
-         [](SmallCall &c) { list = {0, 1}, c.args.final_slots = c.indices(list), c.args.final_slots.dtype = GDN_DTYPE_F32; }},
+            [](SmallCall &c) {
+                list = {0, 1}, c.args.final_slots = c.indices(list), c.args.final_slots.dtype = GDN_DTYPE_F32;
+            }},
 
-        {"packed_batch", kInvalid, {"B=2", "cu_seqlens"}, [](SmallCall &c) { list = {0, 20}, c.args.cu_seqlens = c.indices(list); }},
+        {"packed_batch", kInvalid, {"B=2", "cu_seqlens"},
+            [](SmallCall &c) {
+                list = {0, 20}, c.args.cu_seqlens = c.indices(list);
+            }},
         {"snapshot_interval", kInvalid, {"snapshot_interval is 63"},
-         [](SmallCall &c) {
-             c.args.snapshots = c.tensor(c.snapshots, {2, 1, 4, 32, 48}, 0, 0);
-             c.args.snapshot_kind = GDN_SNAPSHOT_BOUNDARIES, c.args.snapshot_interval = 63;
-         }},
+            [](SmallCall &c) {
+                c.args.snapshots = c.tensor(c.snapshots, {2, 1, 4, 32, 48}, 0, 0);
+                c.args.snapshot_kind = GDN_SNAPSHOT_BOUNDARIES, c.args.snapshot_interval = 63;
+            }},
         {"snapshot_kind", kInvalid, {"snapshot_kind is 5"},
-         [](SmallCall &c) {
-             c.args.snapshots = c.tensor(c.snapshots, {2, 1, 4, 32, 48}, 0, 0);
-             c.args.snapshot_kind = static_cast<gdn_snapshot_kind>(5);
-         }},
+            [](SmallCall &c) {
+                c.args.snapshots = c.tensor(c.snapshots, {2, 1, 4, 32, 48}, 0, 0);
+                c.args.snapshot_kind = static_cast<gdn_snapshot_kind>(5);
+            }},
         {"snapshot_shape", kInvalid, {"snapshots has 4 dimensions"}, [](SmallCall &c) { c.args.snapshots = c.args.initial_state; }},
     };
 }
@@ -147,8 +180,8 @@ TEST(Errors, CuSeqlens) {
     struct {
         std::vector<std::int64_t> list;
         const char *says;
-    } const cases[] = {{{1, 20}, "cu_seqlens starts at 1"}, {{0, 12, 7, 20}, "cu_seqlens[2]=7 is below cu_seqlens[1]=12"}, {{0, 19}, "cu_seqlens ends at 19"},
-                       {{0, 5, 21}, "cu_seqlens ends at 21"}, {{0, -3, 20}, "cu_seqlens[1]=-3"}};
+    } const cases[] = {{{1, 20}, "cu_seqlens starts at 1"}, {{0, 12, 7, 20}, "cu_seqlens[2]=7 is below cu_seqlens[1]=12"},
+        {{0, 19}, "cu_seqlens ends at 19"}, {{0, 5, 21}, "cu_seqlens ends at 21"}, {{0, -3, 20}, "cu_seqlens[1]=-3"}};
     ContextPtr context = make_context();
     for (const auto &wrong : cases) {
         CallSize size;
@@ -302,4 +335,4 @@ TEST(CheckValues, Units) {
     EXPECT_THAT(gdn_last_error(), HasSubstr("sequence 1, token 19, head 3, channel 31"));
 }
 
-} // namespace
+}  // namespace

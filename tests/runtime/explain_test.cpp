@@ -87,4 +87,4 @@ TEST(Explain, TruncatesAndTerminates) {
     EXPECT_EQ(gdn_explain(context.get(), &call.args, nullptr, 0, &needed), GDN_STATUS_INVALID_ARGUMENT);
 }
 
-} // namespace
+}  // namespace

@@ -29,7 +29,8 @@ gdn_status apply_text(gdn_context *context, const std::string &text) { return gd
 
 TEST(Overrides, FamilyThenKernel) {
     ContextPtr context = make_context();
-    ASSERT_EQ(apply_text(context.get(), "# comment\n\n  core_chunk.time_block\t64 # tail\r\ncore_chunk.tail_steps 0"), GDN_STATUS_OK) << gdn_last_error();
+    ASSERT_EQ(apply_text(context.get(), "# comment\n\n  core_chunk.time_block\t64 # tail\r\ncore_chunk.tail_steps 0"), GDN_STATUS_OK)
+        << gdn_last_error();
     EXPECT_THAT(explained(context.get()), HasSubstr("\"time_block\": 64"));
     EXPECT_THAT(explained(context.get()), HasSubstr("\"tail_steps\": 0"));
     std::string json = explained(context.get());
@@ -47,15 +48,10 @@ TEST(Overrides, AllOrNone) {
     for (const auto &[text, says] : std::vector<std::pair<std::string, std::string>>{
              {"core_chunk.time_block 64\ncore_chunk.time_blick 3", "line 2: \"core_chunk.time_blick\""},
              {"core_chunk.time_block 64\nchore.time_block 32", "line 2: \"chore.time_block\""},
-             {"core_chunk.time_block", "line 1: expected"},
-             {"core_chunk.time_block 64 32", "line 1: expected"},
-             {"time_block 64", "line 1: expected"},
-             {"core_chunk.time_block 63", "multiple of 8"},
-             {"core_chunk.time_block -8", "\"-8\""},
-             {"core_chunk.time_block 99999999999999999999", "time_block"},
-             {"core_chunk.time_block 0x40", "time_block"},
-             {"stage.time_block 64", "names no core kernel"},
-             {std::string("core_chunk.time_block 6\0004", 25), "time_block"},
+             {"core_chunk.time_block", "line 1: expected"}, {"core_chunk.time_block 64 32", "line 1: expected"},
+             {"time_block 64", "line 1: expected"}, {"core_chunk.time_block 63", "multiple of 8"}, {"core_chunk.time_block -8", "\"-8\""},
+             {"core_chunk.time_block 99999999999999999999", "time_block"}, {"core_chunk.time_block 0x40", "time_block"},
+             {"stage.time_block 64", "names no core kernel"}, {std::string("core_chunk.time_block 6\0004", 25), "time_block"},
              {std::string(70000, '#'), "bytes"}}) {
         EXPECT_EQ(apply_text(context.get(), text), GDN_STATUS_CORRUPT) << text.substr(0, 60);
         EXPECT_THAT(gdn_last_error(), HasSubstr(says));
@@ -76,7 +72,8 @@ TEST(Overrides, TunedFolder) {
     ASSERT_EQ(gdn_context_create(&options, &context), GDN_STATUS_OK) << gdn_last_error();
     EXPECT_THAT(explained(context), HasSubstr("\"time_block\": 128"));
     gdn_context_destroy(context);
-    std::ofstream(file) << "\x7f" "ELF";
+    std::ofstream(file) << "\x7f"
+                           "ELF";
     EXPECT_EQ(gdn_context_create(&options, &context), GDN_STATUS_CORRUPT);
     std::ofstream(file) << std::string(gdn::kMaxOverrideBytes + 10, '\n');
     EXPECT_EQ(gdn_context_create(&options, &context), GDN_STATUS_CORRUPT);
@@ -84,4 +81,4 @@ TEST(Overrides, TunedFolder) {
     rmdir(folder);
 }
 
-} // namespace
+}  // namespace

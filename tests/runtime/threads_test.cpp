@@ -63,15 +63,16 @@ TEST(Pool, BusyPoolRunsOnTheCaller) {
         gdn::Pool *pool;
         std::atomic<int> inner{0};
     } nested{&pool, {}};
-    pool.run(3,
-             [](void *arg, std::int64_t) {
-                 Nested &n = *static_cast<Nested *>(arg);
-                 Lanes lanes;
-                 n.pool->run(4, enter_lane, &lanes);
-                 EXPECT_LE(lanes.most, 1);
-                 for (int i = 0; i < 4; i++) n.inner += lanes.seen[i];
-             },
-             &nested);
+    pool.run(
+        3,
+        [](void *arg, std::int64_t) {
+            Nested &n = *static_cast<Nested *>(arg);
+            Lanes lanes;
+            n.pool->run(4, enter_lane, &lanes);
+            EXPECT_LE(lanes.most, 1);
+            for (int i = 0; i < 4; i++) n.inner += lanes.seen[i];
+        },
+        &nested);
     EXPECT_EQ(nested.inner, 12);
 }
 
@@ -193,16 +194,17 @@ TEST(Pool, WorkersDoNotInheritANarrowerMask) {
         std::atomic<int> cpus{0};
     } widest;
     for (int round = 0; round < 1000 && !widest.cpus; round++)
-        pool.run(2,
-                 [](void *arg, std::int64_t) {
-                     Widest &w = *static_cast<Widest *>(arg);
-                     if (pthread_equal(pthread_self(), w.caller)) {
-                         std::this_thread::sleep_for(std::chrono::milliseconds(1));
-                     } else {
-                         w.cpus = gdn::affinity_count();
-                     }
-                 },
-                 &widest);
+        pool.run(
+            2,
+            [](void *arg, std::int64_t) {
+                Widest &w = *static_cast<Widest *>(arg);
+                if (pthread_equal(pthread_self(), w.caller)) {
+                    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+                } else {
+                    w.cpus = gdn::affinity_count();
+                }
+            },
+            &widest);
     EXPECT_EQ(widest.cpus, CPU_COUNT(&guard.mask));
 }
 
@@ -212,20 +214,21 @@ TEST(Threads, SmallStack) {
     pthread_attr_init(&attributes);
     pthread_attr_setstacksize(&attributes, 256 << 10);
     pthread_t thread;
-    ASSERT_EQ(pthread_create(&thread, &attributes,
-                             [](void *) -> void * {
-                                 CallSize size;
-                                 size.B = 1000, size.T = 2, size.H = size.HV = 20, size.K = size.V = 16;
-                                 SmallCall call(size);
-                                 ContextPtr context = make_context(2);
-                                 EXPECT_EQ(gdn_forward(context.get(), &call.args, nullptr, 0), GDN_STATUS_OK);
-                                 EXPECT_TRUE(call.filled());
-                                 return nullptr;
-                             },
-                             nullptr),
-              0);
+    ASSERT_EQ(pthread_create(
+                  &thread, &attributes,
+                  [](void *) -> void * {
+                      CallSize size;
+                      size.B = 1000, size.T = 2, size.H = size.HV = 20, size.K = size.V = 16;
+                      SmallCall call(size);
+                      ContextPtr context = make_context(2);
+                      EXPECT_EQ(gdn_forward(context.get(), &call.args, nullptr, 0), GDN_STATUS_OK);
+                      EXPECT_TRUE(call.filled());
+                      return nullptr;
+                  },
+                  nullptr),
+        0);
     pthread_join(thread, nullptr);
     pthread_attr_destroy(&attributes);
 }
 
-} // namespace
+}  // namespace

@@ -42,7 +42,8 @@ std::size_t bytes_of(gdn_context *context, const SmallCall &call) {
 }
 
 TEST(Workspace, IndependentOfTokensAndBelow256KiB) {
-    for (const gdn_variant variant : {GDN_VARIANT_DELTA_RULE, GDN_VARIANT_GLA, GDN_VARIANT_GDN, GDN_VARIANT_KDA, GDN_VARIANT_GDN2, GDN_VARIANT_FG2, GDN_VARIANT_FG2_PLUS})
+    for (const gdn_variant variant : {GDN_VARIANT_DELTA_RULE, GDN_VARIANT_GLA, GDN_VARIANT_GDN, GDN_VARIANT_KDA, GDN_VARIANT_GDN2,
+             GDN_VARIANT_FG2, GDN_VARIANT_FG2_PLUS})
         for (const int threads : {1, 4})
             for (int mode = 0; mode < 12; mode++) {
                 CallSize size;
@@ -61,8 +62,8 @@ TEST(Workspace, IndependentOfTokensAndBelow256KiB) {
                 ContextPtr context = make_context(threads);
                 const std::size_t few = bytes_of(context.get(), call);
                 EXPECT_LT(few, static_cast<std::size_t>(threads) << 18) << variant << " mode " << mode;
-                for (gdn_tensor *t : {&call.args.q, &call.args.k, &call.args.v, &call.args.g, &call.args.beta, &call.args.b, &call.args.w, &call.args.beta_k,
-                                      &call.args.beta_v, &call.args.o})
+                for (gdn_tensor *t : {&call.args.q, &call.args.k, &call.args.v, &call.args.g, &call.args.beta, &call.args.b, &call.args.w,
+                         &call.args.beta_k, &call.args.beta_v, &call.args.o})
                     if (t->data) t->shape[1] = 100000, t->data = reinterpret_cast<void *>(address += std::uintptr_t{1} << 40);
                 EXPECT_EQ(bytes_of(context.get(), call), few);
             }
@@ -135,4 +136,4 @@ TEST(Workspace, AllocatorThatRefuses) {
     EXPECT_EQ(gdn_forward(context.get(), &call.args, nullptr, 0), GDN_STATUS_OK) << gdn_last_error();
 }
 
-} // namespace
+}  // namespace

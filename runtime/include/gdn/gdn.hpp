@@ -71,20 +71,10 @@ inline void check(gdn_status status) {
 }
 #endif
 
-template <typename T>
-struct DtypeOf;
-template <>
-struct DtypeOf<float> {
-    static constexpr gdn_dtype value = GDN_DTYPE_F32;
-};
-template <>
-struct DtypeOf<std::int32_t> {
-    static constexpr gdn_dtype value = GDN_DTYPE_I32;
-};
-template <>
-struct DtypeOf<std::int64_t> {
-    static constexpr gdn_dtype value = GDN_DTYPE_I64;
-};
+template <typename T> struct DtypeOf;
+template <> struct DtypeOf<float> { static constexpr gdn_dtype value = GDN_DTYPE_F32; };
+template <> struct DtypeOf<std::int32_t> { static constexpr gdn_dtype value = GDN_DTYPE_I32; };
+template <> struct DtypeOf<std::int64_t> { static constexpr gdn_dtype value = GDN_DTYPE_I64; };
 
 }  // namespace detail
 
@@ -103,7 +93,8 @@ inline gdn_tensor tensor(void *data, gdn_dtype dtype, std::initializer_list<std:
     return t;
 }
 /// View with strides in elements.
-inline gdn_tensor tensor(void *data, gdn_dtype dtype, std::initializer_list<std::int64_t> shape, std::initializer_list<std::int64_t> strides) {
+inline gdn_tensor tensor(
+    void *data, gdn_dtype dtype, std::initializer_list<std::int64_t> shape, std::initializer_list<std::int64_t> strides) {
     gdn_tensor t = tensor(data, dtype, shape);
     for (std::size_t i = 0; i < strides.size() && i < GDN_MAX_DIMS; i++) {
         t.strides[i] = strides.begin()[i];
@@ -182,7 +173,9 @@ public:
         return detail::check(gdn_forward(get(), &*args, workspace, bytes));
     }
     /// One token per sequence.
-    detail::Result step(const Args &args, void *workspace = nullptr, std::size_t bytes = 0) { return detail::check(gdn_step(get(), &*args, workspace, bytes)); }
+    detail::Result step(const Args &args, void *workspace = nullptr, std::size_t bytes = 0) {
+        return detail::check(gdn_step(get(), &*args, workspace, bytes));
+    }
 
     /// Whether forward(args) would run; never throws.
     Status supports(const Args &args) const { return gdn_supports(get(), &*args); }
