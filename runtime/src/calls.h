@@ -1,4 +1,5 @@
-// Calling the kernels: descriptors and argument vectors built once per worker and call; per kernel call only addresses, strides and extents move.
+// Calling the kernels: descriptors and argument vectors built once per worker and call; per kernel call only addresses, strides and
+// extents move.
 #pragma once
 
 #include <cstdint>

@@ -16,7 +16,8 @@ struct gdn_context {
     int32_t threads = 1;
     gdn_log_level log_level = GDN_LOG_WARNING;
 
-    /// The table as calls see it. Replaced as a whole; the ones before stay until the context ends, since a running call may still read them.
+    /// The table as calls see it. Replaced as a whole; the ones before stay until the context ends, since a running call may still read
+    /// them.
     std::atomic<gdn::Dispatch *> dispatch{nullptr};
     pthread_mutex_t change = PTHREAD_MUTEX_INITIALIZER;  // of gdn_set_target and gdn_apply_overrides
     gdn::Dispatch *retired = nullptr;

@@ -1,5 +1,5 @@
-// Which row of the kernel table serves a need. A Dispatch is immutable: gdn_set_target and gdn_apply_overrides put a new one in its place, so that
-// calls read it without a lock.
+// Which row of the kernel table serves a need. A Dispatch is immutable: gdn_set_target and gdn_apply_overrides put a new one in its place,
+// so that calls read it without a lock.
 #pragma once
 
 #include <cstddef>
@@ -37,8 +37,8 @@ public:
     static Dispatch *create(void *memory, const TargetRow *targets, int32_t target_count, const KernelRow *rows, int32_t row_count,
         uint64_t features, int32_t first_target);
 
-    /// First row that can run: dedicated size, then run-time sizes with the widest panel first, of the best target; then the same of the next
-    /// targets, the machine's reference last. NULL if there is none.
+    /// First row that can run: dedicated size, then run-time sizes with the widest panel first, of the best target; then the same of the
+    /// next targets, the machine's reference last. NULL if there is none.
     const KernelRow *find(const Need &need, int32_t k, int32_t v) const;
 
     /// Run-time parameters of a row of this table, overrides applied.

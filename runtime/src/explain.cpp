@@ -1,4 +1,5 @@
-// What there is and what a call would use: kernel and target lists, and gdn_explain's JSON, which is written by hand since libgdn has no JSON library.
+// What there is and what a call would use: kernel and target lists, and gdn_explain's JSON, which is written by hand since libgdn has no
+// JSON library.
 #include <cstdarg>
 #include <cstdio>
 #include <cstring>

@@ -1,4 +1,5 @@
-// Everything that knows Halide's runtime: buffer descriptors and the handlers. The only header of the runtime that includes HalideRuntime.h.
+// Everything that knows Halide's runtime: buffer descriptors and the handlers. The only header of the runtime that includes
+// HalideRuntime.h.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// The table of compiled kernels. kernel_table.cpp is written by `gdn.generator --table`: it defines kKernelRows, kKernelRowCount, kTargetRows and
-// kTargetRowCount as plain aggregates whose initialisers follow the order of the fields below.
+// The table of compiled kernels. kernel_table.cpp is written by `gdn.generator --table`: it defines kKernelRows, kKernelRowCount,
+// kTargetRows and kTargetRowCount as plain aggregates whose initialisers follow the order of the fields below.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,8 @@ enum class Layout : uint8_t { kKFirst, kVFirst };
 enum class StageVariant : uint8_t { kNone, kGdn, kKda, kGdn2, kFg2Plus };
 
 /// stage: units of g and the gates, and whether q and k are l2-normalised inside. kNone elsewhere.
-///   kLog: g is log alpha, gates are values, no l2norm;  kNorm: as kLog with l2norm;  kLinear: g is alpha (f32 only), gates are values, no l2norm;
+///   kLog: g is log alpha, gates are values, no l2norm;  kNorm: as kLog with l2norm;  kLinear: g is alpha (f32 only), gates are values, no
+/// l2norm;
 ///   kLogits: softplus decay, sigmoid gates, l2norm.
 enum class Form : uint8_t { kNone, kLog, kLinear, kNorm, kLogits };
 

@@ -1,5 +1,5 @@
-// Text of run-time parameters. One "scope.parameter value" per line; # starts a comment. A scope is a family (core_chunk), a kernel's short name, or
-// a symbol; later lines win.
+// Text of run-time parameters. One "scope.parameter value" per line; # starts a comment. A scope is a family (core_chunk), a kernel's
+// short name, or a symbol; later lines win.
 #pragma once
 
 #include <cstddef>

@@ -211,8 +211,8 @@ private:
         return !interleaved(a, b);
     }
 
-    /// Bounding ranges meet, but the tensors may be slices of one packed buffer: with a period P that divides all outer strides of both, they are
-    /// apart if their inner parts are apart modulo P.
+    /// Bounding ranges meet, but the tensors may be slices of one packed buffer: with a period P that divides all outer strides of both,
+    /// they are apart if their inner parts are apart modulo P.
     [[gnu::cold]] static bool interleaved(const Span &a, const Span &b) {
         const int64_t size_a = bytes_of(a.tensor->dtype), size_b = bytes_of(b.tensor->dtype);
         for (int32_t i = 0; i < a.tensor->ndim; i++) {

@@ -1,4 +1,5 @@
-// A checked call: gdn_args flattened into what the drivers need, with the kernels chosen. Built on the stack for every call, nothing is kept.
+// A checked call: gdn_args flattened into what the drivers need, with the kernels chosen. Built on the stack for every call, nothing is
+// kept.
 #pragma once
 
 #include <cstdint>
@@ -88,7 +89,8 @@ struct Plan {
     gdn_snapshot_kind snapshot_kind;
     int64_t snapshot_count, snapshot_interval;
 
-    // route: stage row, and for every source either NULL (the stage reads the tensor) or the map row that brings it into float32 scratch first
+    // route: stage row, and for every source either NULL (the stage reads the tensor) or the map row that brings it into float32 scratch
+    // first
     const KernelRow *stage;
     const KernelRow *map[kSources];
     float map_pad[kSources];

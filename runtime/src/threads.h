@@ -22,8 +22,8 @@ public:
     Pool(const Pool &) = delete;
     Pool &operator=(const Pool &) = delete;
 
-    /// body(arg, lane) for lanes 0 .. lanes - 1, each on its own thread while there are enough; on the caller alone when the pool is in use by
-    /// another call or no thread could be started.
+    /// body(arg, lane) for lanes 0 .. lanes - 1, each on its own thread while there are enough; on the caller alone when the pool is in
+    /// use by another call or no thread could be started.
     void run(int32_t lanes, Body body, void *arg);
 
     int32_t started() const { return started_; }  // workers alive, for tests

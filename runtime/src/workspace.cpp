@@ -12,8 +12,8 @@ constexpr size_t kWorkerBytes = 248 << 10;
 // Less work than this (state elements touched) is done before another thread has woken up.
 constexpr int64_t kWorthThreads = 1 << 17;
 
-/// A slice must give the bits of the whole. Kernels of one fixed K do whatever their V, and so do those of run-time K, and both round alike (see
-/// generators/core_chunk.cpp) but for panels of 16 columns, whose dot products the compiler sums in another order.
+/// A slice must give the bits of the whole. Kernels of one fixed K do whatever their V, and so do those of run-time K, and both round
+/// alike (see generators/core_chunk.cpp) but for panels of 16 columns, whose dot products the compiler sums in another order.
 bool same_arithmetic(const KernelRow *whole, const KernelRow *slice) {
     return !whole || (slice && whole->target == slice->target && whole->chunk == slice->chunk &&
                          (whole->k == slice->k || (whole->panel % 32 == 0 && slice->panel % 32 == 0)));

@@ -1,5 +1,6 @@
-/* DLPack tensors as gdn tensors: gdn_tensor_from_dlpack(). Needs <dlpack/dlpack.h>, which is not part of gdn; include it first or have it on the path.
- * Usable from C and C++. Strides are in elements on both sides, so nothing is copied: the DLTensor's memory must outlive the call. */
+/* DLPack tensors as gdn tensors: gdn_tensor_from_dlpack(). Needs <dlpack/dlpack.h>, which is not part of gdn: include it first or have it
+ * on the path. Usable from C and C++. Strides are in elements on both sides, so nothing is copied: the DLTensor's memory must outlive the
+ * call. */
 #ifndef GDN_DLPACK_ADAPTER_H
 #define GDN_DLPACK_ADAPTER_H
 
@@ -20,8 +21,8 @@
 extern "C" {
 #endif
 
-/** View of `from` in `*to`. GDN_STATUS_UNSUPPORTED for memory that the CPU does not see, for a dtype that gdn does not know, and for more than
- * GDN_MAX_DIMS dimensions; `*to` is absent then. (gdn_last_error() has no text for it: the adapter is not part of the library.) */
+/** View of `from` in `*to`. GDN_STATUS_UNSUPPORTED for memory that the CPU does not see, for a dtype that gdn does not know, and for more
+ * than GDN_MAX_DIMS dimensions; `*to` is absent then. (gdn_last_error() has no text for it: the adapter is not part of the library.) */
 static inline gdn_status gdn_tensor_from_dlpack(const DLTensor *from, gdn_tensor *to) {
     gdn_tensor view;
     int64_t stride = 1;

@@ -116,7 +116,7 @@ typedef enum gdn_precision {
 
 /** Which states `snapshots` receives. */
 typedef enum gdn_snapshot_kind {
-    GDN_SNAPSHOT_LAST_TOKENS = 0, /**< snapshot j of n is the state after token L - n + j (0-based) of a sequence of L tokens; j with a negative token are left alone */
+    GDN_SNAPSHOT_LAST_TOKENS = 0, /**< snapshot j of n: the state after token L - n + j (from 0) of L; others are left alone */
     GDN_SNAPSHOT_BOUNDARIES = 1   /**< snapshot j is the state after (j + 1) * snapshot_interval tokens; j past the end are left alone */
 } gdn_snapshot_kind;
 
@@ -133,7 +133,8 @@ typedef enum gdn_snapshot_kind {
  *   beta      delta_rule, gdn, kda: [B, T, H|HV]; fg2: [B, T, H|HV, K], with K = V.                            any float dtype
  *   b, w      gdn2: [B, T, H|HV, K] and [B, T, HV, V]                                                          any float dtype
  *   beta_k, beta_v   fg2_plus: [B, T, H|HV, K] and [B, T, HV, V]                                               any float dtype
- *   A_log     [H|HV] f32, dt_bias [H|HV] (scalar decay) or [H|HV, K] f32: for the logit decays. An absent A_log means exp(A_log) = 1, an absent dt_bias 0.
+ *   A_log     [H|HV] f32, dt_bias [H|HV] (scalar decay) or [H|HV, K] f32: for the logit decays. An absent A_log means exp(A_log) = 1,
+ *             an absent dt_bias 0.
  *             Their head extent equals g's.
  *   initial_state [N, HV, K, V] f32 (V-first: [N, HV, V, K]); absent = zeros. Innermost stride 1.
  *   final_state   like initial_state; absent = not wanted. May be exactly initial_state (in place), else must not overlap it.
@@ -143,6 +144,7 @@ typedef enum gdn_snapshot_kind {
  *   cu_seqlens    [N + 1] i32 or i64: packed sequences; starts at 0, never descends, ends at total. Empty sequences are allowed.
  *   snapshots     [N, n_snapshots, HV, K, V] f32 (V-first: .., V, K): see gdn_snapshot_kind.
  *
+ * A tensor that the variant or the decay has no place for (w with kda, A_log with log decay) is refused, not ignored.
  * q, k, gates and states are never written unless named as outputs; o, final_state and snapshots must not overlap any input but as said.
  */
 typedef struct gdn_args {
@@ -155,7 +157,7 @@ typedef struct gdn_args {
     gdn_state_layout state_layout;
     gdn_dtype state_dtype;     /**< only GDN_DTYPE_F32 now */
     gdn_precision precision;
-    int32_t allow_neg_eigval;  /**< with GDN_GATE_LOGIT: beta (delta_rule, gdn, kda) or b (gdn2) is 2 sigmoid(x); refused for fg2, fg2_plus */
+    int32_t allow_neg_eigval;  /**< beta (delta_rule, gdn, kda) or b (gdn2) is 2 sigmoid(x); refused for other variants and gate values */
     int32_t qk_l2norm;         /**< q and k are divided by sqrt(sum x^2 + 1e-6) per token and head, before everything else */
     float scale;               /**< of the read-out; 0 means K^-0.5 */
     float lower_bound;         /**< of GDN_DECAY_LOWER_BOUND, in [-100, 0); 0 means -5 */

@@ -1,4 +1,5 @@
-/// gdn for C++17: owning handles, tensor views, and failures as exceptions or, with -fno-exceptions, as a status to look at. Header only, over gdn.h.
+/// gdn for C++17: owning handles, tensor views, and failures as exceptions or, with -fno-exceptions, as a status to look at. Header only,
+/// over gdn.h.
 ///
 ///     gdn::Context context;
 ///     gdn::Args args(GDN_VARIANT_KDA);
@@ -78,7 +79,8 @@ template <> struct DtypeOf<std::int64_t> { static constexpr gdn_dtype value = GD
 
 }  // namespace detail
 
-/// Contiguous view, last dimension innermost. `data` is not copied and must outlive the view. More than GDN_MAX_DIMS dimensions are refused by the call.
+/// Contiguous view, last dimension innermost. `data` is not copied and must outlive the view. More than GDN_MAX_DIMS dimensions are
+/// refused by the call.
 inline gdn_tensor tensor(void *data, gdn_dtype dtype, std::initializer_list<std::int64_t> shape) {
     gdn_tensor t = {};
     t.data = data;
