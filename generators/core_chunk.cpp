@@ -67,7 +67,7 @@ public:
         st.scalar_decay = kind == Core::ScalarTied;
         const Expr K = key_channels(st.size, s0.dim(1).extent());
         const Expr panels = st.size.v ? Expr(st.size.v / panel) : o.dim(1).extent();
-        const Var c = st.c, r = st.r, s = st.s, i = st.i, b = st.b, l = st.l, m = st.m, jl = st.jl, p = st.p;
+        const Var c = st.c, r = st.r, s = st.s, i = st.i, b = st.b, m = st.m, jl = st.jl, p = st.p;
 
         auto erase = [&](const Expr &c, const Expr &r) -> Expr { return kind == Core::ChannelOwn ? e(c, r) : strict_float(e(0, r) * a(c, r)); };
 
@@ -102,7 +102,6 @@ public:
         }
 
         // T and A_qk, level by level of the decay tree.
-        const int lanes = machine.lanes;
         st.mix = Func("mix");
         st.mix(s, m) = 0.0f;
         for (int lev = -1; lev < tree.levels; lev++) {
@@ -113,7 +112,6 @@ public:
             const std::string id = L.diagonal ? "_diagonal" : std::to_string(lev);
             L.left = Func("left" + id);
             L.right = Func("right" + id);
-            L.partial = Func("partial" + id);
             L.dot = Func("dot" + id);
             if (L.diagonal) {
                 L.left(c, s, b) = a(c, b);
@@ -125,13 +123,9 @@ public:
                 L.left(c, s, b) = strict_float(a(c, token_s) * to_boundary);
                 L.right(c, i, b) = strict_float(from_boundary * select(i < L.half, erase(c, token_r), q(c, token_r)));
             }
-            L.channel_block = RDom(0, K / lanes, "channel_block" + id);
-            L.lane = RDom(0, lanes, "lane" + id);
-            Expr channel = L.channel_block * lanes + l;
-            L.partial(l, s, i, b) = 0.0f;
-            L.partial(l, s, i, b) += L.left(channel, s, b) * L.right(channel, i, b);
-            L.dot(s, i, b) = 0.0f;
-            L.dot(s, i, b) += L.partial(L.lane, s, i, b);
+            auto product = [&](const Expr &c) { return L.left(c, s, b) * L.right(c, i, b); };
+            L.products = lane_sum("dot" + id, product, {s, i, b}, K / machine.lanes, machine.lanes);
+            L.dot(s, i, b) = L.products.total();
             if (L.diagonal) {
                 RDom d(0, C, "d");
                 st.mix(d, C + d) = L.dot(0, 0, d);

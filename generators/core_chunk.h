@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "common/core.h"
+#include "stages/lane_sum.h"
 
 namespace gdn {
 
@@ -14,11 +15,10 @@ struct PairLevel {
     int half = 1;
     int blocks = 1;
     bool diagonal = false;   // s = r: only q rows, no decay
-    Halide::Func left;       // (c, s, b)     a, decayed to the boundary
-    Halide::Func right;      // (c, i, b)     e or q, decayed from the boundary
-    Halide::Func partial;    // (l, s, i, b)  one partial sum per lane
-    Halide::Func dot;        // (s, i, b)
-    Halide::RDom channel_block, lane;
+    Halide::Func left;       // (c, s, b)  a, decayed to the boundary
+    Halide::Func right;      // (c, i, b)  e or q, decayed from the boundary
+    LaneSum products;        // (s, i, b)  sum over c of left right
+    Halide::Func dot;        // (s, i, b)  stored
 };
 
 struct CoreChunkStages {
@@ -30,7 +30,7 @@ struct CoreChunkStages {
     bool low = false;  // state read and state write multiply bfloat16
 
     // jl: value channel in a panel, p: panel, c: key channel, r, s: tokens, m: row of the stacked [e; q] (2C rows), i: row of a pair level
-    Halide::Var jl{"jl"}, p{"p"}, c{"c"}, r{"r"}, s{"s"}, i{"i"}, b{"b"}, l{"l"}, m{"m"};
+    Halide::Var jl{"jl"}, p{"p"}, c{"c"}, r{"r"}, s{"s"}, i{"i"}, b{"b"}, m{"m"};
 
     Halide::Func alpha;    // (c, r), or (r) when scalar
     Halide::Func between;  // (s, r)       scalar only: decay products

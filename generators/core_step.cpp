@@ -33,38 +33,30 @@ public:
         const int key_dim = st.v_first ? 0 : 1, value_dim = 1 - key_dim, lanes = machine.lanes;
         const Expr K = key_channels(st.size, s0.dim(key_dim).extent());
         const Expr V = st.size.v ? Expr(st.size.v) : s0.dim(value_dim).extent() / st.size.v_unit * st.size.v_unit;
-        const Var j = st.j, c = st.c, l = st.l, h = st.h;
+        const Var j = st.j, c = st.c, x = st.x, h = st.h;
 
         Expr decay = st.scalar_decay ? alpha(0, h) : alpha(c, h);
         st.erase = Func("erase");
         st.erase(c, h) = strict_float(decay * (kind == Core::ChannelOwn ? e(c, h) : e(0, h) * a(c, h)));
         st.query = Func("query");
         st.query(c, h) = strict_float(decay * q(c, h));
-        st.rc = RDom(0, K, "rc");
-        st.qa = Func("qa");
-        st.qa(h) = 0.0f;
-        st.qa(h) += q(st.rc, h) * a(st.rc, h);
+        st.qa = lane_sum("qa", [&](const Expr &c) { return q(c, h) * a(c, h); }, {h}, K / lanes, lanes);
 
         st.dots = Func("dots");
-        st.dots(j, h) = Tuple(0.0f, 0.0f);
         if (st.v_first) {
-            // Rows of S run along the key channels: lane-wise partial sums, then a sum over the lanes.
-            st.rb = RDom(0, K / lanes, "rb");
-            st.rk = RDom(0, lanes, "lane");
-            Expr channel = st.rb * lanes + l;
-            st.partial = Func("partial");
-            st.partial(l, j, h) = Tuple(0.0f, 0.0f);
-            st.partial(l, j, h) = Tuple(st.partial(l, j, h)[0] + st.erase(channel, h) * s0(channel, j, h),
-                                        st.partial(l, j, h)[1] + st.query(channel, h) * s0(channel, j, h));
-            st.dots(j, h) = Tuple(st.dots(j, h)[0] + st.partial(st.rk, j, h)[0], st.dots(j, h)[1] + st.partial(st.rk, j, h)[1]);
+            auto product = [&](const Expr &c) { return select(x == 0, st.erase(c, h), st.query(c, h)) * s0(c, j, h); };
+            st.products = lane_sum("dots", product, {x, j, h}, K / lanes, lanes);
+            auto total = [&](int which) { return Internal::substitute(x.name(), which, st.products.total()); };
+            st.dots(j, h) = Tuple(total(0), total(1));
         } else {
             st.rk = RDom(0, K, "rk");
+            st.dots(j, h) = Tuple(0.0f, 0.0f);
             st.dots(j, h) = Tuple(st.dots(j, h)[0] + st.erase(st.rk, h) * s0(j, st.rk, h),
                                   st.dots(j, h)[1] + st.query(st.rk, h) * s0(j, st.rk, h));
         }
         st.r = Func("r");
         st.r(j, h) = u(j, h) - st.dots(j, h)[0];
-        o(j, h) = st.dots(j, h)[1] + st.qa(h) * st.r(j, h);
+        o(j, h) = st.dots(j, h)[1] + st.qa.total() * st.r(j, h);
         if (st.v_first) {
             s1(c, j, h) = strict_float(decay * s0(c, j, h)) + a(c, h) * st.r(j, h);
         } else {

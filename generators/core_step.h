@@ -3,6 +3,7 @@
 #include <Halide.h>
 
 #include "common/core.h"
+#include "stages/lane_sum.h"
 
 namespace gdn {
 
@@ -11,20 +12,18 @@ struct CoreStepStages {
     bool v_first = false;
     bool scalar_decay = false;
 
-    // j: value channel, c: key channel, l: lane, h: head
-    Halide::Var j{"j"}, c{"c"}, l{"l"}, h{"h"};
+    // j: value channel, c: key channel, x: which dot product, h: head
+    Halide::Var j{"j"}, c{"c"}, x{"x"}, h{"h"};
 
-    Halide::Func erase;     // (c, h)  alpha e
-    Halide::Func query;     // (c, h)  alpha q
-    Halide::Func qa;        // (h)     <q, a>
-    Halide::RDom rc;        // key channels of qa
-    Halide::Func partial;   // (l, j, h)  v_first only: both dots, one partial sum per lane
-    Halide::Func dots;      // (j, h)  Tuple: S^T (alpha e), S^T (alpha q) of the old state
-    Halide::RDom rk;        // key channels of dots (k_first), lanes of dots (v_first)
-    Halide::RDom rw;        // key channels of the update (k_first)
-    Halide::RDom rb;        // v_first only: blocks of lanes
-    Halide::Func r;         // (j, h)  u - S^T (alpha e)
-    Halide::Func o, s1;     // outputs (j, h), and (j, c, h) or (c, j, h)
+    Halide::Func erase;    // (c, h)  alpha e
+    Halide::Func query;    // (c, h)  alpha q
+    LaneSum qa;            // (h)     <q, a>
+    LaneSum products;      // (x, j, h)  v_first only: the dots, summed along the rows of S
+    Halide::Func dots;     // (j, h)  Tuple: S^T (alpha e), S^T (alpha q) of the old state
+    Halide::RDom rk;       // k_first only: key channels of dots
+    Halide::RDom rw;       // k_first only: key channels of the update
+    Halide::Func r;        // (j, h)  u - S^T (alpha e)
+    Halide::Func o, s1;    // outputs (j, h), and (j, c, h) or (c, j, h)
 };
 
 }  // namespace gdn

@@ -3,6 +3,7 @@
 
 #include "../cpu/cpu.h"
 #include "../schedules.h"
+#include "lane_sum.h"
 
 namespace gdn {
 namespace {
@@ -137,10 +138,8 @@ void cpu_apply_core_chunk(CoreChunkStages &st, const Config &k, const Machine &m
         const int ts = std::min(L.half, dot_s), ti = L.diagonal ? 1 : std::min(2 * L.half, 4);
         const int tb = std::min(L.blocks, std::max(1, dot_registers / (ts * ti)));
         scratch(L.dot);
-        L.dot.update().split(st.s, so, si, ts).split(st.i, io, ii, ti).split(st.b, bo, bi, tb)
-            .reorder(L.lane, si, ii, bi, so, io, bo).atomic().vectorize(L.lane).unroll(si).unroll(ii).unroll(bi);
-        L.partial.compute_at(L.dot, so).vectorize(st.l).unroll(st.s).unroll(st.i).unroll(st.b);
-        L.partial.update().reorder(st.l, st.s, st.i, st.b, L.channel_block).vectorize(st.l).unroll(st.s).unroll(st.i).unroll(st.b);
+        L.dot.split(st.s, so, si, ts).split(st.i, io, ii, ti).split(st.b, bo, bi, tb).reorder(si, ii, bi, so, io, bo).unroll(si).unroll(ii).unroll(bi);
+        place_lane_sum(L.products, [&](Func &f) -> Func & { return f.compute_at(L.dot, so); });
     }
 }
 

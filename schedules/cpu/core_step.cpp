@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "cpu.h"
+#include "lane_sum.h"
 
 namespace gdn {
 
@@ -48,9 +49,8 @@ void cpu_apply_core_step(CoreStepStages &st, const Config &k, const Machine &mac
             .vectorize(ci).unroll(jl).unroll(co, unroll_k);
         st.r.compute_at(st.o, p).store_in(stack).vectorize(st.j, rows);
         st.dots.compute_at(st.o, p).store_in(stack).vectorize(st.j, rows);
-        st.dots.update().reorder(st.rk, st.j).atomic().vectorize(st.rk).unroll(st.j);
-        st.partial.compute_at(st.o, p).store_in(stack).vectorize(st.l).unroll(st.j);
-        st.partial.update().reorder(st.l, st.j, st.rb).vectorize(st.l).unroll(st.j).unroll(st.rb, unroll_k);
+        place_lane_sum(st.products, [&](Func &f) -> Func & { return f.compute_at(st.o, p); });
+        st.products.partial.update().unroll(st.products.block, unroll_k);
     } else {
         const int panel = k["panel"];
         st.o.split(st.j, p, jl, panel, TailStrategy::RoundUp).reorder(jl, p, st.h).vectorize(jl, vec).unroll(jl);
@@ -65,8 +65,7 @@ void cpu_apply_core_step(CoreStepStages &st, const Config &k, const Machine &mac
     if (st.v_first) st.s1.compute_with(st.o, p); else st.s1.update().compute_with(st.o, p);
 
     for (Func *f : {&st.erase, &st.query}) f->compute_at(st.o, st.h).store_in(stack).vectorize(st.c, vec);
-    st.qa.compute_at(st.o, st.h).store_in(stack);
-    st.qa.update().atomic().vectorize(st.rc, vec);
+    place_lane_sum(st.qa, [&](Func &f) -> Func & { return f.compute_at(st.o, st.h); });
 }
 
 }  // namespace gdn

@@ -1,5 +1,6 @@
 // Stage, map and store on CPUs: one pass over the tokens, whole vectors of channels.
 #include "../rows.h"
+#include "lane_sum.h"
 
 #include <algorithm>
 
@@ -13,13 +14,9 @@ using Halide::Var;
 
 // The sums of a norm where the token is staged.
 void place_norm(L2Norm &n, Func &at, const Var &t, bool unroll) {
-    const auto stack = MemoryType::Stack;
-    n.inverse.bound_extent(n.t, 1).compute_at(at, t).store_in(stack);
-    int lanes = 4 << n.folded.size();
-    n.partial.bound_extent(n.l, lanes).compute_at(at, t).store_in(stack).vectorize(n.l, lanes);
-    n.partial.update().reorder(n.l, n.block).vectorize(n.l, lanes);
-    for (Func &f : n.folded) f.bound_extent(n.l, lanes /= 2).compute_at(at, t).store_in(stack).vectorize(n.l, lanes);
-    if (unroll) n.partial.update().unroll(n.block);
+    n.inverse.bound_extent(n.t, 1).compute_at(at, t).store_in(MemoryType::Stack);
+    place_lane_sum(n.squares, [&](Func &f) -> Func & { return f.compute_at(at, t); });
+    if (unroll) n.squares.partial.update().unroll(n.squares.block);
 }
 
 }  // namespace

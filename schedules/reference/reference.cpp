@@ -1,6 +1,7 @@
 // Reference schedules: always valid, for baseline machines and as an oracle for the tuned ones. Every stage is stored once and vectorized
 // along its rows; nothing is tiled, fused or unrolled.
 #include "../cpu/cpu.h"
+#include "../cpu/lane_sum.h"
 
 namespace gdn {
 
@@ -48,9 +49,7 @@ void reference_apply_core_chunk(CoreChunkStages &st, const Config &config, const
     for (PairLevel &L : st.levels) {
         st.mix.update(update++).unscheduled();
         scratch(L.dot);
-        L.partial.compute_at(L.dot, st.s).store_in(stack).vectorize(st.l);
-        L.partial.update().reorder(st.l, L.channel_block).vectorize(st.l);
-        L.dot.update().reorder(L.lane, st.s, st.i, st.b);
+        place_lane_sum(L.products, [&](Func &f) -> Func & { return f.compute_at(L.dot, st.s); });
     }
 }
 
@@ -65,12 +64,11 @@ void reference_apply_core_step(CoreStepStages &st, const Config &, const Machine
     const int vec = machine.lanes;
     const auto stack = MemoryType::Stack;
     for (Func *f : {&st.erase, &st.query}) f->compute_at(st.o, st.h).store_in(stack).vectorize(st.c, vec);
-    st.qa.compute_at(st.o, st.h).store_in(stack);
+    place_lane_sum(st.qa, [&](Func &f) -> Func & { return f.compute_at(st.o, st.h); });
     for (Func *f : {&st.r, &st.dots}) f->compute_at(st.o, st.h).store_in(stack);
     if (st.v_first) {
         st.s1.vectorize(st.c, vec).compute_with(st.o, st.h);
-        st.partial.compute_at(st.dots, st.j).store_in(stack).vectorize(st.l);
-        st.partial.update().reorder(st.l, st.rb).vectorize(st.l);
+        place_lane_sum(st.products, [&](Func &f) -> Func & { return f.compute_at(st.dots, st.j); });
     } else {
         st.s1.update().reorder(st.j, st.rw, st.h).vectorize(st.j, vec).compute_with(st.o, st.h);
         st.dots.vectorize(st.j, vec).update().reorder(st.j, st.rk).vectorize(st.j, vec);
