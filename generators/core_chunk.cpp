@@ -61,7 +61,7 @@ public:
         st.low = precision.value() == "low";
         st.snapshots = kSnapshots;
         _halide_user_assert(!st.low || this->get_target().has_feature(Target::AVX512_Zen4)) << "low precision needs a target with vdpbf16ps\n";
-        config = core_chunk_space(machine, st.size, st.low).parse(config_text);
+        config = core_chunk_space(machine, st.size, st.low, st.snapshots).parse(config_text);
         const int C = st.chunk = config["chunk"];
         const int panel = st.panel = config["panel"];
         st.scalar_decay = kind == Core::ScalarTied;

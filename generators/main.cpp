@@ -135,7 +135,7 @@ void print_list(const List &list) {
 // Value of an enum of runtime/src/kernel_table.h from its spelling in the list; kNone when the kernel has no such parameter.
 string enum_value(const string &type, const string &text) {
     static const std::map<string, string> names{
-        {"", "kNone"}, {"stage", "kStage"}, {"map", "kMap"}, {"core_chunk", "kCoreChunk"}, {"core_step", "kCoreStep"}, {"store", "kStore"},
+        {"", "kNone"}, {"stage", "kStage"}, {"map", "kMap"}, {"core_chunk", "kCoreChunk"}, {"core_step", "kCoreStep"}, {"core_block", "kCoreBlock"}, {"store", "kStore"},
         {"kfirst", "kKFirst"}, {"vfirst", "kVFirst"}, {"gdn", "kGdn"}, {"kda", "kKda"}, {"gdn2", "kGdn2"}, {"fg2_plus", "kFg2Plus"},
         {"log", "kLog"}, {"linear", "kLinear"}, {"norm", "kNorm"}, {"logits", "kLogits"}, {"copy", "kCopy"}, {"sigmoid", "kSigmoid"},
         {"exp", "kExp"}, {"softplus", "kSoftplus"}, {"lower_bound", "kLowerBound"}, {"l2norm", "kL2Norm"},
@@ -149,7 +149,7 @@ string table_row(const List &list, const KernelSpec &k, const std::map<int, int>
     const TargetSpec &t = list.targets[k.target];
     const Config config = space_of_kernel(list, k).parse(k.overrides);
     auto value = [&](const char *name) { return config.values().count(name) ? config.values().at(name) : 0; };
-    const bool is_core = k.family.compare(0, 4, "core") == 0, is_chunk = k.family == "core_chunk";
+    const bool is_core = k.family.compare(0, 4, "core") == 0, is_chunk = k.family == "core_chunk" || k.family == "core_block";
     string decay = "DecayShape::kNone", erase = "Erase::kNone";
     if (is_core) {
         const Core core = core_of(k.param("core"));

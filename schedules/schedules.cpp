@@ -4,8 +4,8 @@
 
 namespace gdn {
 
-Space core_chunk_space(const Machine &m, const Size &size, bool low) {
-    return m.schedule == "reference" ? reference_core_chunk_space(size) : cpu_core_chunk_space(m, size, low);
+Space core_chunk_space(const Machine &m, const Size &size, bool low, bool snapshots) {
+    return m.schedule == "reference" ? reference_core_chunk_space(size) : cpu_core_chunk_space(m, size, low, snapshots);
 }
 
 void apply_core_chunk(CoreChunkStages &st, const Config &config, const Machine &m) {
@@ -29,7 +29,11 @@ void apply_core_step(CoreStepStages &st, const Config &config, const Machine &m)
 }
 
 Space space_of(const std::string &family, const std::map<std::string, std::string> &params, const Machine &m) {
-    if (family == "core_chunk" || family == "core_block") return core_chunk_space(m, Size(params.at("size")), params.count("precision") && params.at("precision") == "low");
+    const bool block = family == "core_block";
+    if (family == "core_chunk" || block) {
+        const auto precision = params.find("precision");
+        return core_chunk_space(m, Size(params.at("size")), precision != params.end() && precision->second == "low", block);
+    }
     if (family == "core_step") return core_step_space(m, Size(params.at("size")), params.at("layout") == "vfirst");
     if (family == "stage") return stage_space(m, params.at("size") == "any", params.at("form"));
     if (family == "map") return map_space(m);

@@ -11,7 +11,7 @@
 
 namespace gdn {
 
-Space core_chunk_space(const Machine &machine, const Size &size, bool low);
+Space core_chunk_space(const Machine &machine, const Size &size, bool low, bool snapshots);
 void apply_core_chunk(CoreChunkStages &st, const Config &config, const Machine &machine);
 
 Space core_step_space(const Machine &machine, const Size &size, bool v_first);

@@ -102,9 +102,8 @@ void Calls::build_map() {
     map_out_.init(Type::kF32, 2);
 }
 
-void Calls::build_chunk() {
-    chunk_built_ = true;
-    const KernelRow &row = *division_.chunk;
+void Calls::build_chunk(const KernelRow &row) {
+    chunk_built_ = &row;
     const int32_t kp = plan_.kp, panel = row.panel, panels = columns_ / panel, c = row.chunk;
     void **argv = chunk_argv_;
     *argv++ = &context_pointer_;
@@ -257,7 +256,7 @@ void Calls::stage(const RowGroup &group, int32_t first, int32_t n) {
 }
 
 void Calls::pad(int32_t n) {
-    const int64_t left = division_.chunk->chunk - n;
+    const int64_t left = plan_.rows() - n;
     const auto zero = [n, left](float *rows, int64_t width) { memset(rows + n * width, 0, (size_t)(left * width) * sizeof(float)); };
     zero(q_, plan_.kp);
     zero(a_, plan_.kp);
@@ -268,8 +267,8 @@ void Calls::pad(int32_t n) {
 
 void Calls::chunk(State from, State to, int32_t column, float *o_rows, int32_t o_stride) {
     const KernelRow *row = division_.chunk;
-    if (!chunk_built_) {
-        build_chunk();
+    if (chunk_built_ != row) {
+        build_chunk(*row);
     }
     if (columns_ != plan_.vp) {
         for (int32_t i = 0; i < row->chunk; i++) {
@@ -283,6 +282,23 @@ void Calls::chunk(State from, State to, int32_t column, float *o_rows, int32_t o
     chunk_[7].host(o_rows);
     chunk_[7].dim(2, row->chunk, o_stride);
     call(row, chunk_argv_);
+}
+
+void Calls::block(State from, State to, int32_t to_token, int32_t n, float *o_rows, int32_t o_stride) {
+    if (chunk_built_ != plan_.block) {
+        build_chunk(*plan_.block);
+        chunk_[8].init(Type::kF32, 4);
+        chunk_[8].dim(0, plan_.block->panel, 1);
+        chunk_[8].dim(2, plan_.vp / plan_.block->panel, plan_.block->panel);
+    }
+    chunk_[5].host(from.data);
+    chunk_[5].dim(1, plan_.kp, from.row);
+    chunk_[8].host(to.data);
+    chunk_[8].dim(1, plan_.kp, to.row);
+    chunk_[8].dim(3, n, to_token);
+    chunk_[7].host(o_rows);
+    chunk_[7].dim(2, plan_.block->chunk, o_stride);
+    call(plan_.block, chunk_argv_);
 }
 
 void Calls::step(bool v_first, int32_t first, int32_t heads, int32_t column, State from, int32_t from_head, State to, int32_t to_head,

@@ -34,6 +34,8 @@ public:
     void pad(int32_t n);
     /// One chunk of scratch rows; o_rows apart by o_stride elements. `column` is where the slice begins in the u rows.
     void chunk(State from, State to, int32_t column, float *o_rows, int32_t o_stride);
+    /// As chunk, the state after each of the first n tokens going to `to` + token * to_token elements.
+    void block(State from, State to, int32_t to_token, int32_t n, float *o_rows, int32_t o_stride);
     /// One token of `heads` heads in scratch rows first .. (first = 0 for more than one); strides between heads in elements.
     void step(bool v_first, int32_t first, int32_t heads, int32_t column, State from, int32_t from_head, State to, int32_t to_head,
         float *o_rows, int32_t o_stride);
@@ -54,7 +56,7 @@ private:
     void map(int source, const RowGroup &group, int32_t n);
     void build_stage();
     void build_map();
-    void build_chunk();
+    void build_chunk(const KernelRow &row);
     void build_step();
     void build_store();
 
@@ -84,7 +86,8 @@ private:
     int32_t map_valid_;
     void *map_argv_[1 + 4 + 3 + 1];
 
-    bool chunk_built_ = false, step_built_ = false, map_built_ = false;
+    const KernelRow *chunk_built_ = nullptr;  // whose descriptors chunk_ holds
+    bool step_built_ = false, map_built_ = false;
     Buffer chunk_[9];  // q a alpha u e S0 next o S1
     void *chunk_argv_[1 + 9];
     Buffer step_[8];  // q a alpha u e S0 o S1

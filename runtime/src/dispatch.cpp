@@ -38,6 +38,7 @@ int32_t Dispatch::key_of(const Need &n) {
     case Family::kCoreChunk: return 132 + ((int32_t)n.precision * 3 + (int32_t)n.decay) * 3 + (int32_t)n.erase;  // < 150
     case Family::kCoreStep:
         return 150 + (((int32_t)n.precision * 2 + (int32_t)n.layout) * 3 + (int32_t)n.decay) * 3 + (int32_t)n.erase;  // < 186
+    case Family::kCoreBlock: return 186 + (int32_t)n.decay * 3 + (int32_t)n.erase;  // < 195
     }
     return kKeys - 1;
 }

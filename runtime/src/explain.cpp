@@ -99,6 +99,9 @@ void explain(const gdn_context &context, const Dispatch &dispatch, const Plan &p
         const KernelRow *step = plan.v_first && !chunked && division.v_first_step && plan.aligned() ? division.v_first_step : division.step;
         list.add("step", nullptr, step, core_reason(*step, dispatch.target()));
     }
+    if (plan.block && plan.snapshot_count && plan.snapshot_kind == GDN_SNAPSHOT_LAST_TOKENS && !plan.v_first) {
+        list.add("block", nullptr, plan.block, "keeps the state after every token");
+    }
     if (plan.store) {
         list.add("store", nullptr, plan.store, "o is not float32");
     }

@@ -10,14 +10,14 @@
 
 namespace gdn {
 
-/// A strided view in Halide's form: dimension 0 innermost, strides in elements. Up to three dimensions. Not copyable: b.dim points into it.
+/// A strided view in Halide's form: dimension 0 innermost, strides in elements. Up to four dimensions. Not copyable: b.dim points into it.
 struct Buffer {
     // In unions: nothing is written before init(). A call has more descriptors than it uses, and decode counts nanoseconds.
     union {
         halide_buffer_t b;
     };
     union {
-        halide_dimension_t d[3];
+        halide_dimension_t d[4];
     };
 
     Buffer() {}

@@ -6,7 +6,7 @@
 
 namespace gdn {
 
-enum class Family : uint8_t { kStage, kMap, kCoreChunk, kCoreStep, kStore };
+enum class Family : uint8_t { kStage, kMap, kCoreChunk, kCoreStep, kStore, kCoreBlock };
 
 /// core_chunk, core_step: shape of the alpha rows. kNone elsewhere.
 enum class DecayShape : uint8_t { kNone, kScalar, kChannel };
@@ -58,9 +58,9 @@ struct KernelRow {
     const char *name;          // short name: core_chunk_channel_tied_128x128
     const char *family_name;   // "core_chunk"
     const char *target_name;   // kTargetRows[target].name
-    const char *symbol;        // gdnk_<name>__<target>_<config hash>
+    const char *symbol;        // gdnk_<name>__<target>, and __<changed parameters> when tuned
     const char *config;        // full configuration, "cols:32,rows:8"
-    const char *generator;     // arguments that make it again: "-g core_chunk decay=channel .."
+    const char *generator;     // arguments that make it again: "-g core_chunk core=channel_tied .."
     int (*call)(void **argv);  // Halide's <symbol>_argv: addresses of user_context, inputs, outputs
     int32_t target;            // index in kTargetRows
     Family family;
@@ -75,7 +75,7 @@ struct KernelRow {
     int32_t k;            // 0 = run time (a multiple of 16)
     int32_t v;            // 0 = run time, for cores a multiple of `panel`
     int32_t panel;        // cores of run-time V: V is a multiple of it; core_chunk: columns of one panel of u, S and o. 0 elsewhere
-    int32_t chunk;        // core_chunk: tokens of one call. 0 elsewhere
+    int32_t chunk;        // core_chunk, core_block: tokens of one call. 0 elsewhere
     int32_t rows;         // core_chunk: state rows per step of the read loop. 0 elsewhere
     int32_t cols;         // core_chunk: state columns of one read tile. 0 elsewhere
     int32_t fetch_lines;  // core_chunk: 64-byte lines fetched per address of `next`; 0 = `next` is not read

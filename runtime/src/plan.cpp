@@ -884,6 +884,8 @@ private:
             p_.v_first_step = dispatch_.find(need, p_.kp, p_.vp);
             need.layout = Layout::kKFirst;
         }
+        need.family = Family::kCoreBlock;
+        p_.block = dispatch_.find(need, p_.kp, p_.vp);
         need.family = Family::kCoreChunk;
         need.precision = a_.precision == GDN_PRECISION_LOW ? Precision::kLow : Precision::kF32;
         p_.chunk = dispatch_.find(need, p_.kp, p_.vp);

@@ -100,7 +100,8 @@ struct Plan {
 
     // cores; any of them may be missing where another can stand in
     const KernelRow *chunk;
-    const KernelRow *step;  // K-first
+    const KernelRow *step;   // K-first
+    const KernelRow *block;  // chunk that keeps the state after every token
     const KernelRow *v_first_step;
     RunParams run;
 

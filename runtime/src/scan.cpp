@@ -334,18 +334,36 @@ void Scan::block(const Head &head, const Head *next_head, int64_t next_token, in
     }
 }
 
-/// The last tokens of a sequence one at a time, and the way home of the state.
+/// Below this many tokens steps are quicker than a block, which always computes a whole chunk's algebra.
+constexpr int32_t kFewestBlockTokens = 4;
+
+/// The last tokens of a sequence one at a time (those whose states are kept: in blocks), and the way home of the state.
 void Scan::steps(const Head &head, State current) {
     const bool boundaries = plan_.snapshot_count && plan_.snapshot_kind == GDN_SNAPSHOT_BOUNDARIES;
     const int64_t first_snapshot = plan_.snapshot_count && !boundaries ? length_ - plan_.snapshot_count : length_;
     const bool in_place = plan_.snapshots.data && readable(plan_.snapshots);
     const int32_t element = plan_.o.type == Type::kF32 ? 4 : 2;
     const int32_t rows = plan_.rows();
-    for (int64_t t = tokens_.chunk_tokens; t < length_; t += rows) {
-        const int32_t n = (int32_t)std::min<int64_t>(rows, length_ - t);
+    const bool blocks = plan_.block && plan_.block->chunk == rows && in_place && !v_first_ && columns_ == plan_.vp && plan_.snapshots.snapshot / 4 < INT32_MAX / rows;
+    for (int64_t t = tokens_.chunk_tokens, n64; t < length_; t += n64) {
+        // A group does not straddle the first token whose state is kept.
+        n64 = std::min<int64_t>(rows, (t < first_snapshot ? first_snapshot : length_) - t);
+        const int32_t n = (int32_t)n64;
         fill_group(head, t);
         calls_.stage(group_, 0, n);
         char *o = head.o + t * plan_.o.token + (int64_t)column_ * element;
+        if (blocks && t >= first_snapshot && n >= kFewestBlockTokens) {
+            const auto snapshot = [&](int64_t token) { return slice_of(part(plan_.snapshots, sequence_, head.hv, token - first_snapshot)); };
+            calls_.pad(n);
+            const bool through = !o_direct_ || n < rows;
+            calls_.block(current, snapshot(t), (int32_t)(plan_.snapshots.snapshot / 4), n,
+                through ? calls_.o_scratch() : reinterpret_cast<float *>(o), through ? columns_ : plan_.o.token_elements);
+            if (through) {
+                calls_.store(0, n, valid_columns_, o, plan_.o.token_elements);
+            }
+            current = snapshot(t + n - 1);
+            continue;
+        }
         for (int32_t i = 0; i < n; i++) {
             // Snapshots are a chain: each is written from the one before it.
             const int64_t snapshot = t + i - first_snapshot;

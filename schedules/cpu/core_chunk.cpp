@@ -20,7 +20,7 @@ std::vector<int> divisors(int n, std::vector<int> wanted) {
 
 }  // namespace
 
-Space cpu_core_chunk_space(const Machine &m, const Size &size, bool low) {
+Space cpu_core_chunk_space(const Machine &m, const Size &size, bool low, bool snapshots) {
     const bool narrow = m.lanes < 16;  // 4 x 16 tiles: 8 accumulators of AVX2, 16 of NEON
     Space s;
     s.add("chunk", ParamKind::Algorithm, {8}, 8);
@@ -29,7 +29,7 @@ Space cpu_core_chunk_space(const Machine &m, const Size &size, bool low) {
     // Lines per address of `next`: as long as one row of K floats where that divides the lines of a tile (K / 2).
     const int row_lines = size.k ? size.k / 16 : 8;
     const int fetch = row_lines > 8 ? (row_lines % 8 ? 6 : 8) : row_lines;
-    s.add("fetch_lines", ParamKind::Algorithm, {0, 4, 6, 8}, fetch);
+    s.add("fetch_lines", ParamKind::Algorithm, snapshots ? std::vector<int>{0} : std::vector<int>{0, 4, 6, 8}, snapshots ? 0 : fetch);
     s.require("fetch_lines divides K / 2", [size](const Config &c) {
         const int unit = size.k ? size.k / 2 : 8;
         return c["fetch_lines"] == 0 || unit % c["fetch_lines"] == 0;

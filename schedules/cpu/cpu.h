@@ -4,7 +4,7 @@
 
 namespace gdn {
 
-Space cpu_core_chunk_space(const Machine &machine, const Size &size, bool low);
+Space cpu_core_chunk_space(const Machine &machine, const Size &size, bool low, bool snapshots);
 void cpu_apply_core_chunk(CoreChunkStages &st, const Config &config, const Machine &machine);
 
 Space cpu_core_step_space(const Machine &machine, const Size &size, bool v_first);
