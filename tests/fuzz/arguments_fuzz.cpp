@@ -1,5 +1,6 @@
-// gdn_forward and gdn_step on descriptors that start out right and are then spoilt: never crash; refused means nothing written; accepted means nothing written
-// outside o, final_state and snapshots. Every tensor ends at a page that cannot be touched, so kernels (which no sanitizer sees) are watched too.
+// gdn_forward and gdn_step on descriptors that start out right and are then spoilt: never crash; refused means nothing written; accepted
+// means nothing written outside o, final_state and snapshots. Every tensor ends at a page that cannot be touched, so kernels (which no
+// sanitizer sees) are watched too.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -17,11 +18,31 @@ using gdn_test::GuardedBuffer;
 
 constexpr std::size_t kBytes = 1 << 16;
 
-enum Which { kQ, kK, kV, kG, kBeta, kB, kW, kBetaK, kBetaV, kALog, kDtBias, kInitialState, kInitialSlots, kCu, kO, kFinalState, kFinalSlots, kSnapshots, kTensors };
+enum Which {
+    kQ,
+    kK,
+    kV,
+    kG,
+    kBeta,
+    kB,
+    kW,
+    kBetaK,
+    kBetaV,
+    kALog,
+    kDtBias,
+    kInitialState,
+    kInitialSlots,
+    kCu,
+    kO,
+    kFinalState,
+    kFinalSlots,
+    kSnapshots,
+    kTensors
+};
 
-gdn_tensor gdn_args::*const kMembers[kTensors] = {&gdn_args::q, &gdn_args::k, &gdn_args::v, &gdn_args::g, &gdn_args::beta, &gdn_args::b, &gdn_args::w, &gdn_args::beta_k, &gdn_args::beta_v,
-                                                  &gdn_args::A_log, &gdn_args::dt_bias, &gdn_args::initial_state, &gdn_args::initial_slots, &gdn_args::cu_seqlens, &gdn_args::o,
-                                                  &gdn_args::final_state, &gdn_args::final_slots, &gdn_args::snapshots};
+gdn_tensor gdn_args::*const kMembers[kTensors] = {&gdn_args::q, &gdn_args::k, &gdn_args::v, &gdn_args::g, &gdn_args::beta, &gdn_args::b,
+    &gdn_args::w, &gdn_args::beta_k, &gdn_args::beta_v, &gdn_args::A_log, &gdn_args::dt_bias, &gdn_args::initial_state,
+    &gdn_args::initial_slots, &gdn_args::cu_seqlens, &gdn_args::o, &gdn_args::final_state, &gdn_args::final_slots, &gdn_args::snapshots};
 
 void require(bool good, const char *what) {
     if (good) return;
@@ -37,7 +58,8 @@ public:
     bool more() const { return at_ < size_; }
     // Small, or at an edge, or anything.
     std::int64_t odd_number() {
-        static const std::int64_t edges[] = {-1, 0, 1, INT32_MAX, INT32_MIN, std::int64_t{1} << 32, INT64_MAX, INT64_MIN, std::int64_t{1} << 62, 257, 256, 1 << 20};
+        static const std::int64_t edges[] = {
+            -1, 0, 1, INT32_MAX, INT32_MIN, std::int64_t{1} << 32, INT64_MAX, INT64_MIN, std::int64_t{1} << 62, 257, 256, 1 << 20};
         const std::uint8_t kind = byte();
         if (kind < 100) return byte() % 40;
         if (kind < 200) return edges[byte() % 12];
@@ -69,8 +91,10 @@ bool fits(const gdn_tensor &tensor, std::int64_t *bytes) {
     if (tensor.ndim < 0 || tensor.ndim > GDN_MAX_DIMS) return false;
     for (int i = 0; i < tensor.ndim; i++) {
         if (tensor.shape[i] < 0) return false;
-        if (tensor.shape[i] == 0) empty = true;
-        else last += static_cast<__int128>(tensor.shape[i] - 1) * tensor.strides[i];
+        if (tensor.shape[i] == 0)
+            empty = true;
+        else
+            last += static_cast<__int128>(tensor.shape[i] - 1) * tensor.strides[i];
         if (tensor.shape[i] > 1 && tensor.strides[i] < 0) return false;
     }
     const __int128 size = empty ? 0 : (last + 1) * element_bytes(tensor.dtype);
@@ -88,7 +112,7 @@ gdn_tensor make(gdn_dtype dtype, std::initializer_list<std::int64_t> shape) {
         tensor.strides[i] = stride;
         stride *= tensor.shape[i];
     }
-    tensor.data = &tensor; // present; placed later
+    tensor.data = &tensor;  // present; placed later
     return tensor;
 }
 
@@ -169,7 +193,7 @@ void spoil(Bytes &in, gdn_args &args) {
     }
 }
 
-} // namespace
+}  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size) {
     static gdn_context *contexts[2];
@@ -218,10 +242,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size
         } else {
             const int width = element_bytes(tensor.dtype);
             const std::uint64_t word = width == 2 ? 0x2000 : 0x3E000000;
-            for (std::int64_t at = 0; at + width <= bytes[i]; at += width) std::memcpy(start + kBytes - bytes[i] + at, &word, static_cast<std::size_t>(width));
+            for (std::int64_t at = 0; at + width <= bytes[i]; at += width)
+                std::memcpy(start + kBytes - bytes[i] + at, &word, static_cast<std::size_t>(width));
         }
     }
-    if (aliases == 1 && args.initial_state.data && bytes[kInitialState] == bytes[kFinalState]) args.final_state.data = args.initial_state.data;
+    if (aliases == 1 && args.initial_state.data && bytes[kInitialState] == bytes[kFinalState])
+        args.final_state.data = args.initial_state.data;
     if (aliases == 2 && bytes[kO] == bytes[kV]) args.o.data = args.v.data;
     if (!indices_fit) return 0;
 

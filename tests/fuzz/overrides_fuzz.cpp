@@ -44,7 +44,7 @@ std::string explained(const gdn_context *context) {
     return text.data();
 }
 
-} // namespace
+}  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size) {
     gdn_context *context = nullptr;

@@ -1,4 +1,5 @@
-// The checks of the field reports by their names: what people who ship such kernels ran into. G11 and G12 belong to training and the layer, G14 to tests/consumer.
+// The checks of the field reports by their names: what people who ship such kernels ran into. G11 and G12 belong to training and the
+// layer, G14 to tests/consumer.
 #include <algorithm>
 #include <cctype>
 #include <cmath>
@@ -87,7 +88,8 @@ TEST_P(GChecks, G1_ErrorBeforeDecayIsSeen) {
 
 TEST_P(GChecks, G1_ClosedForms) {
     const Context context(target());
-    for (gdn_variant variant : {GDN_VARIANT_DELTA_RULE, GDN_VARIANT_GDN, GDN_VARIANT_KDA, GDN_VARIANT_GDN2, GDN_VARIANT_FG2, GDN_VARIANT_FG2_PLUS}) {
+    for (gdn_variant variant :
+        {GDN_VARIANT_DELTA_RULE, GDN_VARIANT_GDN, GDN_VARIANT_KDA, GDN_VARIANT_GDN2, GDN_VARIANT_FG2, GDN_VARIANT_FG2_PLUS}) {
         Case c;
         c.variant = variant;
         c.decay = GDN_DECAY_LINEAR;
@@ -115,12 +117,13 @@ TEST_P(GChecks, G1_ClosedForms) {
                 Operands y = x;
                 y.gate = doubled.gate;
                 y.neg_eigval = true;
-                fill(y.beta, logits ? 100.0f : 2.0f); // 2 sigmoid(100) = 2
+                fill(y.beta, logits ? 100.0f : 2.0f);  // 2 sigmoid(100) = 2
                 y.initial_state.assign(256, 0);
                 Problem twice(doubled, y);
                 ASSERT_EQ(twice.run(context), GDN_STATUS_OK) << gdn_last_error();
                 const std::vector<float> o = twice.o.read();
-                for (std::size_t i = 0; i < o.size(); i++) EXPECT_NEAR(o[i], 2 * y.v.data[i] - (i < 16 ? 0 : o[i - 16]), 3e-5) << variant_name(variant);
+                for (std::size_t i = 0; i < o.size(); i++)
+                    EXPECT_NEAR(o[i], 2 * y.v.data[i] - (i < 16 ? 0 : o[i - 16]), 3e-5) << variant_name(variant);
             }
         }
 
@@ -133,7 +136,8 @@ TEST_P(GChecks, G1_ClosedForms) {
         Problem halves(c, x);
         ASSERT_EQ(halves.run(context), GDN_STATUS_OK) << gdn_last_error();
         const std::vector<float> o = halves.o.read();
-        for (std::size_t i = 0; i < o.size(); i++) EXPECT_EQ(o[i], std::ldexp(1.0f, -static_cast<int>(i / 16) - 1)) << variant_name(variant);
+        for (std::size_t i = 0; i < o.size(); i++)
+            EXPECT_EQ(o[i], std::ldexp(1.0f, -static_cast<int>(i / 16) - 1)) << variant_name(variant);
     }
 }
 
@@ -292,7 +296,8 @@ TEST_P(GChecks, G5_Reset) {
                     c.lengths = {T};
                     Operands x = draw(c);
                     for (std::int64_t i = 0; i < x.g.heads * x.g.channels; i++)
-                        x.g.data[static_cast<std::size_t>(at * x.g.heads * x.g.channels + i)] = decay == GDN_DECAY_LOG ? -std::numeric_limits<float>::infinity() : 0.0f;
+                        x.g.data[static_cast<std::size_t>(at * x.g.heads * x.g.channels + i)] =
+                            decay == GDN_DECAY_LOG ? -std::numeric_limits<float>::infinity() : 0.0f;
                     Problem reset(c, x);
                     ASSERT_EQ(reset.run(context), GDN_STATUS_OK) << gdn_last_error();
                     EXPECT_TRUE(reset.check(gdn_reference::run(x), target())) << "at " << at;
@@ -368,7 +373,8 @@ TEST_P(GChecks, G6_NoDecayIsAsExactAsTheDeltaRule) {
 
 TEST_P(GChecks, G7_NearParallelKeys) {
     const Context context(target());
-    for (gdn_variant variant : {GDN_VARIANT_DELTA_RULE, GDN_VARIANT_GDN, GDN_VARIANT_KDA, GDN_VARIANT_GDN2, GDN_VARIANT_FG2, GDN_VARIANT_FG2_PLUS})
+    for (gdn_variant variant :
+        {GDN_VARIANT_DELTA_RULE, GDN_VARIANT_GDN, GDN_VARIANT_KDA, GDN_VARIANT_GDN2, GDN_VARIANT_FG2, GDN_VARIANT_FG2_PLUS})
         for (double epsilon : {0.0, 1e-3, 1e-1})
             for (float beta : {0.5f, 0.9f, 1.0f, 1.9f}) {
                 const bool fine = variant == GDN_VARIANT_FG2 || variant == GDN_VARIANT_FG2_PLUS;
@@ -474,7 +480,8 @@ TEST_P(GChecks, G8_StridedState) {
 
 TEST_P(GChecks, G9_HeadMap) {
     const Context context(target());
-    const std::vector<std::vector<std::int64_t>> heads = {{2, 6}, {1, 1}, {3, 3}, {2, 4}, {3, 9}, {2, 8}, {1, 8}, {2, 16}, {1, 9}, {16, 48}, {5, 5}, {20, 20}};
+    const std::vector<std::vector<std::int64_t>> heads = {
+        {2, 6}, {1, 1}, {3, 3}, {2, 4}, {3, 9}, {2, 8}, {1, 8}, {2, 16}, {1, 9}, {16, 48}, {5, 5}, {20, 20}};
     for (gdn_variant variant : kVariants)
         for (const auto &pair : heads)
             for (gdn_head_map map : {GDN_HEAD_MAP_DIVIDE, GDN_HEAD_MAP_MODULO})
@@ -500,7 +507,7 @@ TEST_P(GChecks, G9_DivideAndModuloDiffer) {
     c.lengths = {9};
     Problem divide(c);
     Operands x = divide.operands();
-    for (std::size_t i = 0; i < x.v.data.size(); i++) x.v.data[i] = 1; // v constant, k differs per key head
+    for (std::size_t i = 0; i < x.v.data.size(); i++) x.v.data[i] = 1;  // v constant, k differs per key head
     x.initial_state.assign(x.initial_state.size(), 0);
     Problem problem(c, x);
     ASSERT_EQ(problem.run(context), GDN_STATUS_OK) << gdn_last_error();
@@ -514,7 +521,8 @@ TEST_P(GChecks, G9_DivideAndModuloDiffer) {
 
 TEST_P(GChecks, G10_OddSizes) {
     for (gdn_variant variant : {GDN_VARIANT_GDN, GDN_VARIANT_KDA, GDN_VARIANT_GDN2, GDN_VARIANT_FG2_PLUS})
-        for (const Size &size : {Size{96, 192}, Size{192, 192}, Size{48, 80}, Size{8, 24}, Size{128, 256}, Size{24, 8}, Size{1, 256}, Size{256, 1}, Size{17, 33}, Size{255, 3}})
+        for (const Size &size : {Size{96, 192}, Size{192, 192}, Size{48, 80}, Size{8, 24}, Size{128, 256}, Size{24, 8}, Size{1, 256},
+                 Size{256, 1}, Size{17, 33}, Size{255, 3}})
             for (Guard guard : {Guard::kEnd, Guard::kBegin}) {
                 Case c;
                 c.variant = variant;
@@ -568,7 +576,8 @@ TEST_P(GChecks, G13_L2Norm) {
                             sum += value * value;
                         }
                         for (std::size_t i = 0; i < row.size(); i++)
-                            array->data[r * row.size() + i] = static_cast<float>(row[i] / std::sqrt(sum) * (r == 5 ? length : 1.0)); // one odd row among ordinary ones
+                            array->data[r * row.size() + i] =
+                                static_cast<float>(row[i] / std::sqrt(sum) * (r == 5 ? length : 1.0));  // one odd row among ordinary ones
                     }
                 Problem problem(c, x);
                 ASSERT_EQ(problem.run(context), GDN_STATUS_OK) << gdn_last_error();
@@ -592,7 +601,7 @@ TEST_P(GChecks, G13_Epsilon) {
     fill(x.g, 0);
     fill(x.q, static_cast<float>(1e-4 / std::sqrt(128.0)));
     x.initial_state.assign(128 * 128, 0);
-    for (std::size_t i = 0; i < 128; i++) x.initial_state[i * 129] = 1; // o = q normalised
+    for (std::size_t i = 0; i < 128; i++) x.initial_state[i * 129] = 1;  // o = q normalised
     Problem problem(c, x);
     ASSERT_EQ(problem.run(Context(target())), GDN_STATUS_OK) << gdn_last_error();
     double sum = 0;
@@ -604,7 +613,9 @@ TEST_P(GChecks, G13_Epsilon) {
 
 // Whether `text` holds `word` as a word of its own ("w" is not named by "was written").
 bool names_it(const std::string &text, const std::string &word) {
-    const auto part_of_word = [&](std::size_t i) { return i < text.size() && (std::isalnum(static_cast<unsigned char>(text[i])) || text[i] == '_'); };
+    const auto part_of_word = [&](std::size_t i) {
+        return i < text.size() && (std::isalnum(static_cast<unsigned char>(text[i])) || text[i] == '_');
+    };
     for (std::size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + 1))
         if ((at == 0 || !part_of_word(at - 1)) && !part_of_word(at + word.size())) return true;
     return false;
@@ -632,8 +643,10 @@ TEST_P(GChecks, G15_Errors) {
                 change(args);
                 const gdn_status status = (call == Call::kStep ? gdn_step : gdn_forward)(context.get(), &args, nullptr, 0);
                 EXPECT_NE(status, GDN_STATUS_OK) << variant_name(variant) << ": " << what;
-                EXPECT_TRUE(*names ? names_it(gdn_last_error(), names) : *gdn_last_error() != 0) << variant_name(variant) << ": " << what << ": the text does not name " << names << ": " << gdn_last_error();
-                for (unsigned char byte : problem.output_bits()) ASSERT_EQ(byte, 0xFF) << variant_name(variant) << ": " << what << " has written";
+                EXPECT_TRUE(*names ? names_it(gdn_last_error(), names) : *gdn_last_error() != 0)
+                    << variant_name(variant) << ": " << what << ": the text does not name " << names << ": " << gdn_last_error();
+                for (unsigned char byte : problem.output_bits())
+                    ASSERT_EQ(byte, 0xFF) << variant_name(variant) << ": " << what << " has written";
                 ASSERT_TRUE(problem.untouched()) << what;
             };
 
@@ -641,19 +654,28 @@ TEST_P(GChecks, G15_Errors) {
                 const char *name;
                 gdn_tensor gdn_args::*tensor;
             };
-            const Named tokens[] = {{"q", &gdn_args::q}, {"k", &gdn_args::k}, {"v", &gdn_args::v}, {"g", &gdn_args::g}, {"beta", &gdn_args::beta}, {"b", &gdn_args::b}, {"w", &gdn_args::w},
-                                    {"beta_k", &gdn_args::beta_k}, {"beta_v", &gdn_args::beta_v}, {"o", &gdn_args::o}, {"initial_state", &gdn_args::initial_state}, {"final_state", &gdn_args::final_state}};
+            const Named tokens[] = {{"q", &gdn_args::q}, {"k", &gdn_args::k}, {"v", &gdn_args::v}, {"g", &gdn_args::g},
+                {"beta", &gdn_args::beta}, {"b", &gdn_args::b}, {"w", &gdn_args::w}, {"beta_k", &gdn_args::beta_k},
+                {"beta_v", &gdn_args::beta_v}, {"o", &gdn_args::o}, {"initial_state", &gdn_args::initial_state},
+                {"final_state", &gdn_args::final_state}};
             for (const Named &named : tokens) {
                 const auto tensor = named.tensor;
                 if (!(problem.args().*tensor).data) continue;
                 const bool state = tensor == &gdn_args::initial_state || tensor == &gdn_args::final_state;
                 if (!state && tensor != &gdn_args::g) refused(named.name, "absent", [&](gdn_args &args) { args.*tensor = gdn_tensor{}; });
-                if (variant != GDN_VARIANT_GLA || tensor != &gdn_args::g) refused(named.name, "one dimension less", [&](gdn_args &args) { (args.*tensor).ndim--; });
+                if (variant != GDN_VARIANT_GLA || tensor != &gdn_args::g)
+                    refused(named.name, "one dimension less", [&](gdn_args &args) { (args.*tensor).ndim--; });
                 refused(named.name, "one dimension more", [&](gdn_args &args) { (args.*tensor).shape[(args.*tensor).ndim++] = 1; });
                 refused(named.name, "integers", [&](gdn_args &args) { (args.*tensor).dtype = GDN_DTYPE_I32; });
                 refused(named.name, "no dtype", [&](gdn_args &args) { (args.*tensor).dtype = GDN_DTYPE_NONE; });
-                refused(named.name, "a dtype that does not exist", [&](gdn_args &args) { (args.*tensor).dtype = static_cast<gdn_dtype>(77); });
-                refused(named.name, "an inner stride of 2", [&](gdn_args &args) { if ((args.*tensor).ndim == 4) (args.*tensor).strides[3] = 2; else (args.*tensor).ndim = 0; });
+                refused(
+                    named.name, "a dtype that does not exist", [&](gdn_args &args) { (args.*tensor).dtype = static_cast<gdn_dtype>(77); });
+                refused(named.name, "an inner stride of 2", [&](gdn_args &args) {
+                    if ((args.*tensor).ndim == 4)
+                        (args.*tensor).strides[3] = 2;
+                    else
+                        (args.*tensor).ndim = 0;
+                });
                 refused(named.name, "a negative stride", [&](gdn_args &args) { (args.*tensor).strides[0] = -1; });
                 refused(named.name, "a negative extent", [&](gdn_args &args) { (args.*tensor).shape[0] = -3; });
                 // q and v say what B, H and HV are: when they are wrong, the text may name whatever disagrees with them.
@@ -661,7 +683,8 @@ TEST_P(GChecks, G15_Errors) {
                 refused(disagrees, "too many sequences", [&](gdn_args &args) { (args.*tensor).shape[0] = 4; });
                 refused(disagrees, "7 heads", [&](gdn_args &args) { (args.*tensor).shape[state ? 1 : 2] = 7; });
                 if (state) refused(named.name, "16-bit", [&](gdn_args &args) { (args.*tensor).dtype = GDN_DTYPE_BF16; });
-                if (!state && tensor != &gdn_args::q) refused(named.name, "a T of its own", [&](gdn_args &args) { (args.*tensor).shape[1] = 2; });
+                if (!state && tensor != &gdn_args::q)
+                    refused(named.name, "a T of its own", [&](gdn_args &args) { (args.*tensor).shape[1] = 2; });
                 if (tensor != &gdn_args::q && tensor != &gdn_args::v && (problem.args().*tensor).ndim == 4)
                     refused(named.name, "33 channels", [&](gdn_args &args) { (args.*tensor).shape[3] = 33; });
             }
@@ -688,7 +711,8 @@ TEST_P(GChecks, G15_Errors) {
 
             // cu_seqlens with the batch folded into T.
             const auto pack = [&](gdn_args &args) {
-                for (gdn_tensor *tensor : {&args.q, &args.k, &args.v, &args.g, &args.beta, &args.b, &args.w, &args.beta_k, &args.beta_v, &args.o})
+                for (gdn_tensor *tensor :
+                    {&args.q, &args.k, &args.v, &args.g, &args.beta, &args.b, &args.w, &args.beta_k, &args.beta_v, &args.o})
                     if (tensor->data) {
                         tensor->shape[1] = 3;
                         tensor->shape[0] = 1;
@@ -696,7 +720,8 @@ TEST_P(GChecks, G15_Errors) {
                 args.cu_seqlens = cu.view();
             };
             refused("cu_seqlens", "packed with B = 3", [&](gdn_args &args) { args.cu_seqlens = cu.view(); });
-            for (const std::vector<std::int64_t> &offsets : {std::vector<std::int64_t>{0, 2, 1, 3}, {0, 1, 2, 2}, {0, 1, 2, 4}, {1, 1, 2, 3}, {-1, 1, 2, 3}, {0, 1, 2, std::int64_t{1} << 30}}) {
+            for (const std::vector<std::int64_t> &offsets : {std::vector<std::int64_t>{0, 2, 1, 3}, {0, 1, 2, 2}, {0, 1, 2, 4},
+                     {1, 1, 2, 3}, {-1, 1, 2, 3}, {0, 1, 2, std::int64_t{1} << 30}}) {
                 cu.fill_integers(offsets);
                 refused("cu_seqlens", "bad offsets", pack);
             }
@@ -718,17 +743,17 @@ TEST_P(GChecks, G15_Errors) {
                 slots.fill_integers(wrong);
                 refused("initial_slots", "bad slots", [&](gdn_args &args) { args.initial_slots = slots.view(); });
             }
-            refused("final_state", "a final state that overlaps q", [](gdn_args &args) {
-                args.final_state.data = args.q.data;
-            });
+            refused("final_state", "a final state that overlaps q", [](gdn_args &args) { args.final_state.data = args.q.data; });
             refused("o", "o on v", [](gdn_args &args) { args.o.data = args.v.data; });
 
             std::size_t bytes = 0;
             ASSERT_EQ(gdn_workspace_size(context.get(), &problem.args(), &bytes), GDN_STATUS_OK);
             if (bytes > 0) {
                 GuardedBuffer small(bytes, Guard::kEnd, 64);
-                EXPECT_EQ((call == Call::kStep ? gdn_step : gdn_forward)(context.get(), &problem.args(), small.data(), bytes - 1), GDN_STATUS_WORKSPACE_TOO_SMALL);
-                EXPECT_NE((call == Call::kStep ? gdn_step : gdn_forward)(context.get(), &problem.args(), small.data() + 4, bytes), GDN_STATUS_OK);
+                EXPECT_EQ((call == Call::kStep ? gdn_step : gdn_forward)(context.get(), &problem.args(), small.data(), bytes - 1),
+                    GDN_STATUS_WORKSPACE_TOO_SMALL);
+                EXPECT_NE(
+                    (call == Call::kStep ? gdn_step : gdn_forward)(context.get(), &problem.args(), small.data() + 4, bytes), GDN_STATUS_OK);
                 for (unsigned char byte : problem.output_bits()) ASSERT_EQ(byte, 0xFF);
             }
 
@@ -762,5 +787,5 @@ TEST_P(GChecks, G15_Values) {
 
 INSTANTIATE_TEST_SUITE_P(All, GChecks, ::testing::ValuesIn(targets()), [](const auto &info) { return info.param; });
 
-} // namespace
-} // namespace gdn_test
+}  // namespace
+}  // namespace gdn_test

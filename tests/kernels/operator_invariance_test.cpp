@@ -50,7 +50,8 @@ std::vector<unsigned char> run_part(const Context &context, Problem &problem, co
     for (std::size_t i = 0; i + 2 <= given.size(); i += 2) {
         if (given[i] == 0xFF && given[i + 1] == 0xFF) continue;
         written++;
-        if (given[i] != whole[i] || given[i + 1] != whole[i + 1]) return ::testing::AssertionFailure() << "bytes at " << i << " of o and the states differ";
+        if (given[i] != whole[i] || given[i + 1] != whole[i + 1])
+            return ::testing::AssertionFailure() << "bytes at " << i << " of o and the states differ";
     }
     if (written == 0) return ::testing::AssertionFailure() << "nothing was written";
     return ::testing::AssertionSuccess();
@@ -62,12 +63,16 @@ TEST_P(OperatorInvariance, AloneInBatchPackedAmongHeads) {
     Problem problem(c);
     ASSERT_EQ(problem.run(context), GDN_STATUS_OK) << gdn_last_error();
     const std::vector<unsigned char> whole = problem.output_bits();
-    for (std::int64_t n = 0; n < 3; n++) EXPECT_TRUE(agrees_where_written(run_part(context, problem, batch_slice(problem.args(), n, 1)), whole)) << "sequence " << n << " alone";
-    for (std::int64_t h = 0; h < 2; h++) EXPECT_TRUE(agrees_where_written(run_part(context, problem, head_slice(problem.args(), h)), whole)) << "head " << h << " alone";
+    for (std::int64_t n = 0; n < 3; n++)
+        EXPECT_TRUE(agrees_where_written(run_part(context, problem, batch_slice(problem.args(), n, 1)), whole))
+            << "sequence " << n << " alone";
+    for (std::int64_t h = 0; h < 2; h++)
+        EXPECT_TRUE(agrees_where_written(run_part(context, problem, head_slice(problem.args(), h)), whole)) << "head " << h << " alone";
 
     // The batch packed, with empty sequences between.
     gdn_args packed = problem.args();
-    for (gdn_tensor *tensor : {&packed.q, &packed.k, &packed.v, &packed.g, &packed.beta, &packed.b, &packed.w, &packed.beta_k, &packed.beta_v, &packed.o}) {
+    for (gdn_tensor *tensor :
+        {&packed.q, &packed.k, &packed.v, &packed.g, &packed.beta, &packed.b, &packed.w, &packed.beta_k, &packed.beta_v, &packed.o}) {
         tensor->shape[1] *= tensor->shape[0];
         tensor->shape[0] = tensor->data ? 1 : 0;
     }
@@ -156,7 +161,8 @@ TEST(OperatorRepeat, RunTimeParameters) {
             Problem problem(c);
             ASSERT_EQ(problem.run(Context(target)), GDN_STATUS_OK) << gdn_last_error();
             const std::vector<unsigned char> whole = problem.output_bits();
-            for (const char *overrides : {"core_chunk.time_block 8\n", "core_chunk.time_block 128\n", "core_chunk.task_grain 1\n", "core_chunk.task_grain 3\ncore_chunk.time_block 16\n"})
+            for (const char *overrides : {"core_chunk.time_block 8\n", "core_chunk.time_block 128\n", "core_chunk.task_grain 1\n",
+                     "core_chunk.task_grain 3\ncore_chunk.time_block 16\n"})
                 for (int threads : {1, 3}) {
                     Context context(target, threads);
                     context.apply(overrides);
@@ -186,5 +192,5 @@ TEST(OperatorRepeat, Repeats) {
     }
 }
 
-} // namespace
-} // namespace gdn_test
+}  // namespace
+}  // namespace gdn_test

@@ -16,11 +16,13 @@ namespace {
 
 class OperatorLong : public ::testing::TestWithParam<std::string> {};
 
-// K = V = 16, one head. The tokens of q and o (f32) or of k, v and g (f16) lie so far apart that the last one is 2^33 elements away; the memory behind
-// every tensor repeats after `period` tokens, so that it is small. o repeats too: what is left of it at the end are its last `period` tokens.
+// K = V = 16, one head. The tokens of q and o (f32) or of k, v and g (f16) lie so far apart that the last one is 2^33 elements away; the
+// memory behind every tensor repeats after `period` tokens, so that it is small. o repeats too: what is left of it at the end are its last
+// `period` tokens.
 void million_tokens(const std::string &target, gdn_dtype dtype) {
     const std::int64_t T = std::int64_t{1} << (small_budget() ? 16 : 20), period = 512, K = 16;
-    const std::int64_t far = (std::int64_t{1} << 33) / T, near = 16, stride_f32 = dtype == GDN_DTYPE_F32 ? far : near, stride_f16 = dtype == GDN_DTYPE_F16 ? far : near;
+    const std::int64_t far = (std::int64_t{1} << 33) / T, near = 16, stride_f32 = dtype == GDN_DTYPE_F32 ? far : near,
+                       stride_f16 = dtype == GDN_DTYPE_F16 ? far : near;
     const auto bytes = static_cast<std::int64_t>(dtype_bytes(dtype));
 
     gdn_reference::Operands x;
@@ -68,8 +70,12 @@ void million_tokens(const std::string &target, gdn_dtype dtype) {
     };
     tensor(&x.q, K, args.q, stride_f32, unit);
     tensor(&x.k, K, args.k, stride_f16, unit);
-    tensor(&x.v, K, args.v, stride_f16, [&](std::vector<double> &row) { for (double &value : row) value = random.normal(); });
-    tensor(&x.g, K, args.g, stride_f16, [&](std::vector<double> &row) { for (double &value : row) value = -random.log_uniform(1e-6, 1e-3); });
+    tensor(&x.v, K, args.v, stride_f16, [&](std::vector<double> &row) {
+        for (double &value : row) value = random.normal();
+    });
+    tensor(&x.g, K, args.g, stride_f16, [&](std::vector<double> &row) {
+        for (double &value : row) value = -random.log_uniform(1e-6, 1e-3);
+    });
     tensor(&x.beta, 0, args.beta, near, [&](std::vector<double> &row) { row[0] = random.uniform(); });
     tensor(nullptr, K, args.o, stride_f32, unit);
     for (const auto &mapping : mappings)
@@ -104,12 +110,14 @@ void million_tokens(const std::string &target, gdn_dtype dtype) {
         gdn_reference::read_token(x, 0, t, 0, raw);
         gdn_reference::apply_variant(x.variant, raw, tokens[static_cast<std::size_t>(t)]);
     }
-    for (std::int64_t t = 0; t < T; t++) gdn_reference::recur(tokens[static_cast<std::size_t>(t % period)], 0.25, state.data(), o.data() + t % period * K);
+    for (std::int64_t t = 0; t < T; t++)
+        gdn_reference::recur(tokens[static_cast<std::size_t>(t % period)], 0.25, state.data(), o.data() + t % period * K);
 
     ErrorSum o_sum, S_sum;
     for (std::int64_t t = 0; t < period; t++)
         for (std::int64_t d = 0; d < K; d++)
-            o_sum.add(load_element(dtype, static_cast<unsigned char *>(args.o.data) + (t * stride_f32 + d) * bytes), o[static_cast<std::size_t>(t * K + d)]);
+            o_sum.add(load_element(dtype, static_cast<unsigned char *>(args.o.data) + (t * stride_f32 + d) * bytes),
+                o[static_cast<std::size_t>(t * K + d)]);
     const std::vector<float> given = final_state.read();
     for (std::size_t i = 0; i < given.size(); i++) S_sum.add(given[i], state[i]);
     EXPECT_TRUE(o_sum.error().within(dtype == GDN_DTYPE_F32 ? kBoundF32 : kBound16)) << o_sum.error().rms;
@@ -154,7 +162,7 @@ TEST_P(OperatorLong, R21_PiecesOf4096) {
         const Context context(GetParam());
         for (std::int64_t t = 0; t < c.total(); t += 4096) {
             gdn_args args = time_slice(problem.args(), t, std::min<std::int64_t>(4096, c.total() - t));
-            if (t > 0) args.initial_state = args.final_state; // in place from the second piece on
+            if (t > 0) args.initial_state = args.final_state;  // in place from the second piece on
             ASSERT_EQ(gdn_forward(context.get(), &args, nullptr, 0), GDN_STATUS_OK) << gdn_last_error();
         }
         EXPECT_TRUE(problem.check(*reference_of(c, problem), GetParam()));
@@ -178,5 +186,5 @@ TEST(OperatorLongStride, Refused) {
     EXPECT_EQ(problem.run(context), GDN_STATUS_OK) << gdn_last_error();
 }
 
-} // namespace
-} // namespace gdn_test
+}  // namespace
+}  // namespace gdn_test

@@ -12,13 +12,13 @@
 namespace gdn_test {
 namespace {
 
-constexpr std::int64_t kTokens = 27; // three chunks of 8 and a ragged tail
+constexpr std::int64_t kTokens = 27;  // three chunks of 8 and a ragged tail
 
 struct Poison {
     const char *tensor;
     HostTensor *where;
-    bool per_channel_of_v; // only that column of o and S is reached
-    bool only_this_token;  // q
+    bool per_channel_of_v;  // only that column of o and S is reached
+    bool only_this_token;   // q
 };
 
 class OperatorNan : public ::testing::TestWithParam<Run> {};
@@ -26,7 +26,8 @@ class OperatorNan : public ::testing::TestWithParam<Run> {};
 std::vector<Case> kernels() {
     std::vector<Case> cases;
     int i = 0;
-    for (const Size &size : {Size{64, 64}, Size{128, 128}, Size{96, 192}, Size{128, 256}, Size{192, 192}, Size{256, 256}, Size{48, 80}, Size{48, 64}, Size{8, 24}})
+    for (const Size &size : {Size{64, 64}, Size{128, 128}, Size{96, 192}, Size{128, 256}, Size{192, 192}, Size{256, 256}, Size{48, 80},
+             Size{48, 64}, Size{8, 24}})
         for (gdn_variant variant : kVariants) {
             if (variant == GDN_VARIANT_FG2 && size.K != size.V) continue;
             const bool large = size.K * size.V > 128 * 128;
@@ -63,9 +64,9 @@ void expect_contained(const Run &run, const char *overrides) {
     const std::vector<float> clean_o = problem.o.read(), clean_S = problem.final_state.read();
     const auto same = [](float a, float b) { return float_bits(a) == float_bits(b); };
 
-    const Poison poisons[] = {{"q", &problem.q, false, true},           {"k", &problem.k, false, false},     {"v", &problem.v, true, false},
-                              {"g", &problem.g, false, false},          {"beta", &problem.beta, false, false}, {"b", &problem.b, false, false},
-                              {"w", &problem.w, true, false},           {"beta_k", &problem.beta_k, false, false}, {"beta_v", &problem.beta_v, true, false}};
+    const Poison poisons[] = {{"q", &problem.q, false, true}, {"k", &problem.k, false, false}, {"v", &problem.v, true, false},
+        {"g", &problem.g, false, false}, {"beta", &problem.beta, false, false}, {"b", &problem.b, false, false},
+        {"w", &problem.w, true, false}, {"beta_k", &problem.beta_k, false, false}, {"beta_v", &problem.beta_v, true, false}};
     const std::int64_t tokens[] = {0, 5, 8, 15, 16, 23, 24, 26};
     int turn = 0;
     for (const Poison &poison : poisons) {
@@ -73,8 +74,9 @@ void expect_contained(const Run &run, const char *overrides) {
         const bool gate = poison.where != &problem.q && poison.where != &problem.k && poison.where != &problem.v;
         for (std::int64_t t : tokens)
             for (float bad : {std::nanf(""), INFINITY}) {
-                if (gate && bad == INFINITY) continue; // infinite gates and logits have meanings
-                const std::int64_t heads = poison.where->shape()[2], channels = poison.where->shape().size() > 3 ? poison.where->shape()[3] : 1;
+                if (gate && bad == INFINITY) continue;  // infinite gates and logits have meanings
+                const std::int64_t heads = poison.where->shape()[2],
+                                   channels = poison.where->shape().size() > 3 ? poison.where->shape()[3] : 1;
                 // Key head 1 serves value heads 2 and 3.
                 const std::int64_t head = heads == c.HV ? 2 : 1, first_hv = 2, last_hv = heads == c.HV ? 2 : 3;
                 const std::int64_t channel = (7 * turn++ + 3) % channels;
@@ -85,7 +87,8 @@ void expect_contained(const Run &run, const char *overrides) {
                 ASSERT_EQ(gdn_forward(context, &problem.args(), nullptr, 0), GDN_STATUS_OK) << gdn_last_error();
                 store_element(poison.where->dtype(), element, before);
                 const std::vector<float> o = problem.o.read(), S = problem.final_state.read();
-                const std::string what = std::string(bad == INFINITY ? "infinity" : "NaN") + " in " + poison.tensor + " at token " + std::to_string(t) + ", channel " + std::to_string(channel) + ", " + overrides;
+                const std::string what = std::string(bad == INFINITY ? "infinity" : "NaN") + " in " + poison.tensor + " at token " +
+                                         std::to_string(t) + ", channel " + std::to_string(channel) + ", " + overrides;
                 // A value's or write gate's column; FG2's one beta gates keys and values, so it reaches all.
                 const auto reached = [&](std::int64_t d) { return !poison.per_channel_of_v || d == channel; };
                 for (std::int64_t s = 0; s < kTokens; s++)
@@ -94,13 +97,15 @@ void expect_contained(const Run &run, const char *overrides) {
                             const std::size_t i = static_cast<std::size_t>((s * c.HV + hv) * c.V + d);
                             const bool should = hv >= first_hv && hv <= last_hv && reached(d) && (poison.only_this_token ? s == t : s >= t);
                             ASSERT_TRUE(should ? !std::isfinite(o[i]) : same(o[i], clean_o[i]))
-                                << what << (should ? " does not reach" : " changes") << " o at token " << s << ", head " << hv << ", channel " << d;
+                                << what << (should ? " does not reach" : " changes") << " o at token " << s << ", head " << hv
+                                << ", channel " << d;
                         }
                 for (std::int64_t hv = 0; hv < c.HV; hv++)
                     for (std::int64_t row = 0; row < c.K; row++)
                         for (std::int64_t d = 0; d < c.V; d++) {
                             const std::size_t i = static_cast<std::size_t>((hv * c.K + row) * c.V + d);
-                            if (hv >= first_hv && hv <= last_hv && reached(d) && !poison.only_this_token) continue; // some rows may stay finite
+                            if (hv >= first_hv && hv <= last_hv && reached(d) && !poison.only_this_token)
+                                continue;  // some rows may stay finite
                             ASSERT_TRUE(same(S[i], clean_S[i])) << what << " changes S of head " << hv << " at " << row << ", " << d;
                         }
             }
@@ -132,10 +137,11 @@ TEST(OperatorNanState, StaysWithItsHead) {
             const std::vector<float> o = problem.o.read();
             for (std::size_t i = 0; i < o.size(); i++) {
                 const std::size_t hv = i / static_cast<std::size_t>(c.V) % 3, d = i % static_cast<std::size_t>(c.V);
-                ASSERT_TRUE(hv == 1 && d == 9 ? std::isnan(o[i]) : float_bits(o[i]) == float_bits(clean[i])) << variant_name(variant) << " " << i;
+                ASSERT_TRUE(hv == 1 && d == 9 ? std::isnan(o[i]) : float_bits(o[i]) == float_bits(clean[i]))
+                    << variant_name(variant) << " " << i;
             }
         }
 }
 
-} // namespace
-} // namespace gdn_test
+}  // namespace
+}  // namespace gdn_test

@@ -34,12 +34,13 @@ TEST_P(OperatorOracle, Agrees) {
     expected.o = oracle.o;
     const std::size_t size = oracle.S.size() / static_cast<std::size_t>(oracle.what.sequences());
     for (std::size_t i = 0; i < oracle.S.size(); i += size)
-        expected.final_state.emplace_back(oracle.S.begin() + static_cast<std::ptrdiff_t>(i), oracle.S.begin() + static_cast<std::ptrdiff_t>(i + size));
+        expected.final_state.emplace_back(
+            oracle.S.begin() + static_cast<std::ptrdiff_t>(i), oracle.S.begin() + static_cast<std::ptrdiff_t>(i + size));
     EXPECT_TRUE(problem.check(expected, GetParam().target));
 }
 
-INSTANTIATE_TEST_SUITE_P(Files, OperatorOracle, ::testing::ValuesIn(runs()),
-                         [](const auto &info) { return info.param.target + "_" + info.param.oracle->name; });
+INSTANTIATE_TEST_SUITE_P(
+    Files, OperatorOracle, ::testing::ValuesIn(runs()), [](const auto &info) { return info.param.target + "_" + info.param.oracle->name; });
 
-} // namespace
-} // namespace gdn_test
+}  // namespace
+}  // namespace gdn_test

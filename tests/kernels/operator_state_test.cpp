@@ -89,8 +89,8 @@ INSTANTIATE_TEST_SUITE_P(Snapshots, OperatorState, ::testing::ValuesIn(on_target
 class OnTarget : public ::testing::TestWithParam<std::string> {};
 using StateHandOver = OnTarget;
 
-// R102: reading slot 2 and writing slot 5 leaves slot 2 as it was, bit for bit (Problem::untouched() sees to it); R65: interleaved sequences in slots of one
-// pool are the runs alone.
+// R102: reading slot 2 and writing slot 5 leaves slot 2 as it was, bit for bit (Problem::untouched() sees to it); R65: interleaved
+// sequences in slots of one pool are the runs alone.
 TEST_P(StateHandOver, InterleavedSlotsAreSeparateRuns) {
     const Context context(GetParam());
     Case c;
@@ -125,7 +125,8 @@ TEST_P(StateHandOver, InterleavedSlotsAreSeparateRuns) {
     for (std::int64_t n : {0, 1}) {
         const std::vector<float> expected = separate.state(n);
         ErrorSum sum;
-        for (std::int64_t i = 0; i < size; i++) sum.add(after[static_cast<std::size_t>(3 * n * size + i)], expected[static_cast<std::size_t>(i)]);
+        for (std::int64_t i = 0; i < size; i++)
+            sum.add(after[static_cast<std::size_t>(3 * n * size + i)], expected[static_cast<std::size_t>(i)]);
         EXPECT_TRUE(sum.error().within(kBoundF32)) << sum.error().rms;
     }
     for (std::int64_t i = size; i < 3 * size; i++) ASSERT_EQ(after[static_cast<std::size_t>(i)], 7.0f);
@@ -138,7 +139,7 @@ TEST_P(StateHandOver, KeptBitExact) {
         for (gdn_dtype dtype : kDtypes)
             for (std::int64_t T : {1, 2, 3, 5, 8, 16, 37})
                 for (bool v_first : {false, true}) {
-                    if (variant == GDN_VARIANT_GLA) continue; // always writes
+                    if (variant == GDN_VARIANT_GLA) continue;  // always writes
                     Case c;
                     c.variant = variant;
                     c.dtype = dtype;
@@ -147,8 +148,10 @@ TEST_P(StateHandOver, KeptBitExact) {
                     c.v_first = v_first;
                     Problem problem(c);
                     gdn_reference::Operands x = problem.operands();
-                    for (auto array : {&x.g, &x.beta, &x.b, &x.w, &x.beta_k, &x.beta_v}) std::fill(array->data.begin(), array->data.end(), 0.0f);
-                    for (std::size_t i = 0; i < x.initial_state.size(); i++) x.initial_state[i] = (i % 2 ? -1.0f : 3.0f) + std::ldexp(1.0f, -20) * static_cast<float>(i % 7);
+                    for (auto array : {&x.g, &x.beta, &x.b, &x.w, &x.beta_k, &x.beta_v})
+                        std::fill(array->data.begin(), array->data.end(), 0.0f);
+                    for (std::size_t i = 0; i < x.initial_state.size(); i++)
+                        x.initial_state[i] = (i % 2 ? -1.0f : 3.0f) + std::ldexp(1.0f, -20) * static_cast<float>(i % 7);
                     Problem still(c, x);
                     ASSERT_EQ(still.run(context), GDN_STATUS_OK) << gdn_last_error();
                     ASSERT_TRUE(still.state(0) == x.initial_state) << name(c);
@@ -198,5 +201,5 @@ TEST_P(StateHandOver, LargeStateIn16Bits) {
 
 INSTANTIATE_TEST_SUITE_P(All, StateHandOver, ::testing::ValuesIn(targets()), [](const auto &info) { return info.param; });
 
-} // namespace
-} // namespace gdn_test
+}  // namespace
+}  // namespace gdn_test

@@ -54,8 +54,10 @@ TEST_P(OperatorViews, FusedQkv) {
         HostTensor qkv(c.dtype, {2, 21, c.H, row});
         std::vector<float> values;
         for (std::size_t i = 0; i < fused.operands().q.data.size() / static_cast<std::size_t>(c.K); i++)
-            for (const auto &[array, channels] : {std::pair{&fused.operands().q, c.K}, {&fused.operands().k, c.K}, {&fused.operands().v, c.V}})
-                values.insert(values.end(), array->data.begin() + static_cast<std::ptrdiff_t>(i) * channels, array->data.begin() + static_cast<std::ptrdiff_t>(i + 1) * channels);
+            for (const auto &[array, channels] :
+                {std::pair{&fused.operands().q, c.K}, {&fused.operands().k, c.K}, {&fused.operands().v, c.V}})
+                values.insert(values.end(), array->data.begin() + static_cast<std::ptrdiff_t>(i) * channels,
+                    array->data.begin() + static_cast<std::ptrdiff_t>(i + 1) * channels);
         qkv.fill(values);
         gdn_tensor view = qkv.view();
         fused.args().q = fused.args().k = fused.args().v = view;
@@ -79,7 +81,8 @@ TEST_P(OperatorViews, BroadcastGates) {
             for (std::size_t i = row; i < array->data.size(); i++) array->data[i] = array->data[i % row];
         }
         Problem full(c, x), broadcast(c, x);
-        for (gdn_tensor *tensor : {&broadcast.args().g, &broadcast.args().beta, &broadcast.args().b, &broadcast.args().w, &broadcast.args().beta_k, &broadcast.args().beta_v})
+        for (gdn_tensor *tensor : {&broadcast.args().g, &broadcast.args().beta, &broadcast.args().b, &broadcast.args().w,
+                 &broadcast.args().beta_k, &broadcast.args().beta_v})
             tensor->strides[0] = tensor->strides[1] = tensor->strides[2] = 0;
         ASSERT_EQ(full.run(context), GDN_STATUS_OK) << gdn_last_error();
         ASSERT_EQ(broadcast.run(context), GDN_STATUS_OK) << gdn_last_error();
@@ -91,7 +94,7 @@ TEST_P(OperatorViews, BroadcastGates) {
 TEST_P(OperatorViews, AbsentDecay) {
     for (Case c : some_cases()) {
         c.absent_g = true;
-        c.K = c.V = c.K == 64 ? 32 : 24; // a sum that never decays
+        c.K = c.V = c.K == 64 ? 32 : 24;  // a sum that never decays
         EXPECT_TRUE(matches_reference(c, GetParam()));
     }
 }
@@ -146,7 +149,9 @@ TEST_P(OperatorViews, HugeLogitsAreExactGates) {
             Problem problem(c);
             gdn_reference::Operands logits = problem.operands(), values = problem.operands();
             for (int which = 0; which < 5; which++) {
-                auto arrays = [&](gdn_reference::Operands &x) { return std::vector<gdn_reference::Array *>{&x.beta, &x.b, &x.w, &x.beta_k, &x.beta_v}[static_cast<std::size_t>(which)]; };
+                auto arrays = [&](gdn_reference::Operands &x) {
+                    return std::vector<gdn_reference::Array *>{&x.beta, &x.b, &x.w, &x.beta_k, &x.beta_v}[static_cast<std::size_t>(which)];
+                };
                 for (std::size_t i = 0; i < arrays(logits)->data.size(); i++) {
                     arrays(logits)->data[i] = i % 3 ? huge : -huge;
                     arrays(values)->data[i] = i % 3 ? 1.0f : 0.0f;
@@ -166,5 +171,5 @@ TEST_P(OperatorViews, HugeLogitsAreExactGates) {
 
 INSTANTIATE_TEST_SUITE_P(All, OperatorViews, ::testing::ValuesIn(targets()), [](const auto &info) { return info.param; });
 
-} // namespace
-} // namespace gdn_test
+}  // namespace
+}  // namespace gdn_test

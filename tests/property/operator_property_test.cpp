@@ -32,7 +32,8 @@ protected:
     ErrorSum sum;
     for (std::size_t i = 0; i < given.size(); i++) sum.add(given[i], expected[i]);
     if (sum.error().within(bound)) return ::testing::AssertionSuccess();
-    return ::testing::AssertionFailure() << "relative RMS " << sum.error().rms << ", max over RMS " << sum.error().max << ", bound " << bound;
+    return ::testing::AssertionFailure() << "relative RMS " << sum.error().rms << ", max over RMS " << sum.error().max << ", bound "
+                                         << bound;
 }
 
 Case any_case(Random &random) {
@@ -111,7 +112,8 @@ TEST_P(Property, BatchPermutation) {
         Problem straight(c);
         std::vector<std::size_t> order(static_cast<std::size_t>(N));
         std::iota(order.begin(), order.end(), std::size_t{0});
-        for (std::size_t n = order.size() - 1; n > 0; n--) std::swap(order[n], order[static_cast<std::size_t>(random.below(static_cast<std::int64_t>(n) + 1))]);
+        for (std::size_t n = order.size() - 1; n > 0; n--)
+            std::swap(order[n], order[static_cast<std::size_t>(random.below(static_cast<std::int64_t>(n) + 1))]);
 
         const Operands &x = straight.operands();
         Operands y = x;
@@ -123,14 +125,17 @@ TEST_P(Property, BatchPermutation) {
         for (std::size_t n : order) {
             permuted_case.lengths.push_back(c.lengths[n]);
             y.cu_seqlens.push_back(y.cu_seqlens.back() + c.lengths[n]);
-            y.initial_state.insert(y.initial_state.end(), x.initial_state.begin() + static_cast<std::ptrdiff_t>(n * state), x.initial_state.begin() + static_cast<std::ptrdiff_t>((n + 1) * state));
+            y.initial_state.insert(y.initial_state.end(), x.initial_state.begin() + static_cast<std::ptrdiff_t>(n * state),
+                x.initial_state.begin() + static_cast<std::ptrdiff_t>((n + 1) * state));
         }
-        for (Array Operands::*member : {&Operands::q, &Operands::k, &Operands::v, &Operands::g, &Operands::beta, &Operands::b, &Operands::w, &Operands::beta_k, &Operands::beta_v}) {
+        for (Array Operands::*member : {&Operands::q, &Operands::k, &Operands::v, &Operands::g, &Operands::beta, &Operands::b, &Operands::w,
+                 &Operands::beta_k, &Operands::beta_v}) {
             Array &to = y.*member;
             const Array &from = x.*member;
             to.data.clear();
             const std::int64_t row = from.heads * from.channels;
-            for (std::size_t n : order) to.data.insert(to.data.end(), from.data.begin() + x.cu_seqlens[n] * row, from.data.begin() + x.cu_seqlens[n + 1] * row);
+            for (std::size_t n : order)
+                to.data.insert(to.data.end(), from.data.begin() + x.cu_seqlens[n] * row, from.data.begin() + x.cu_seqlens[n + 1] * row);
         }
         Problem permuted(permuted_case, y);
         ASSERT_EQ(straight.run(context), GDN_STATUS_OK) << name(c) << ": " << gdn_last_error();
@@ -140,7 +145,9 @@ TEST_P(Property, BatchPermutation) {
             ASSERT_EQ(permuted.state(static_cast<std::int64_t>(m)), straight.state(static_cast<std::int64_t>(order[m]))) << name(c);
             const std::int64_t row = c.HV * c.V, count = c.lengths[order[m]] * row;
             for (std::int64_t j = 0; j < count; j++)
-                ASSERT_EQ(float_bits(b[static_cast<std::size_t>(y.cu_seqlens[m] * row + j)]), float_bits(a[static_cast<std::size_t>(x.cu_seqlens[order[m]] * row + j)])) << name(c);
+                ASSERT_EQ(float_bits(b[static_cast<std::size_t>(y.cu_seqlens[m] * row + j)]),
+                    float_bits(a[static_cast<std::size_t>(x.cu_seqlens[order[m]] * row + j)]))
+                    << name(c);
         }
     }
 }
@@ -167,7 +174,8 @@ TEST_P(Property, HeadPermutation) {
             for (std::size_t r = 0; r < from.size() / static_cast<std::size_t>(c.HV * inner); r++)
                 for (std::int64_t hv = 0; hv < c.HV; hv++)
                     for (std::int64_t d = 0; d < inner; d++)
-                        to[r * static_cast<std::size_t>(c.HV * inner) + static_cast<std::size_t>(at(hv) * inner + d)] = from[r * static_cast<std::size_t>(c.HV * inner) + static_cast<std::size_t>(hv * inner + d)];
+                        to[r * static_cast<std::size_t>(c.HV * inner) + static_cast<std::size_t>(at(hv) * inner + d)] =
+                            from[r * static_cast<std::size_t>(c.HV * inner) + static_cast<std::size_t>(hv * inner + d)];
         };
         move(y.v.data, divide.operands().v.data, c.V);
         if (y.w.present()) move(y.w.data, divide.operands().w.data, c.V);
@@ -190,8 +198,9 @@ Array widened(const Array &from, std::int64_t channels) {
     return to;
 }
 
-// Tied gates turn one variant into another (method.md 1.2): KDA with one decay for all channels is GDN (R73), GDN-2 with b = w = beta is KDA, FG2 and FG2+ with
-// constant betas are KDA, GDN without decay is the delta rule, GDN-2 with b = 0 and w = 1 is gated linear attention, FG2+ with one beta is FG2.
+// Tied gates turn one variant into another (method.md 1.2): KDA with one decay for all channels is GDN (R73), GDN-2 with b = w = beta is
+// KDA, FG2 and FG2+ with constant betas are KDA, GDN without decay is the delta rule, GDN-2 with b = 0 and w = 1 is gated linear
+// attention, FG2+ with one beta is FG2.
 TEST_P(Property, TiedGates) {
     const Context context(target());
     struct Reduction {
@@ -202,36 +211,36 @@ TEST_P(Property, TiedGates) {
     const Reduction reductions[] = {
         {"gdn as kda", GDN_VARIANT_GDN, GDN_VARIANT_KDA, [](Operands &x) { x.g = widened(x.g, x.K); }},
         {"kda as gdn2", GDN_VARIANT_KDA, GDN_VARIANT_GDN2,
-         [](Operands &x) {
-             x.b = widened(x.beta, x.K);
-             x.w = widened(x.beta, x.V);
-             x.beta = Array();
-         }},
+            [](Operands &x) {
+                x.b = widened(x.beta, x.K);
+                x.w = widened(x.beta, x.V);
+                x.beta = Array();
+            }},
         {"kda as fg2", GDN_VARIANT_KDA, GDN_VARIANT_FG2, [](Operands &x) { x.beta = widened(x.beta, x.K); }},
         {"kda as fg2_plus", GDN_VARIANT_KDA, GDN_VARIANT_FG2_PLUS,
-         [](Operands &x) {
-             x.beta_k = widened(x.beta, x.K);
-             x.beta_v = widened(x.beta, x.V);
-             x.beta = Array();
-         }},
+            [](Operands &x) {
+                x.beta_k = widened(x.beta, x.K);
+                x.beta_v = widened(x.beta, x.V);
+                x.beta = Array();
+            }},
         {"fg2 as fg2_plus", GDN_VARIANT_FG2, GDN_VARIANT_FG2_PLUS,
-         [](Operands &x) {
-             x.beta_k = x.beta_v = x.beta;
-             x.beta = Array();
-         }},
+            [](Operands &x) {
+                x.beta_k = x.beta_v = x.beta;
+                x.beta = Array();
+            }},
         {"delta_rule as gdn", GDN_VARIANT_DELTA_RULE, GDN_VARIANT_GDN,
-         [](Operands &x) {
-             x.g = x.beta;
-             std::fill(x.g.data.begin(), x.g.data.end(), 0.0f);
-         }},
+            [](Operands &x) {
+                x.g = x.beta;
+                std::fill(x.g.data.begin(), x.g.data.end(), 0.0f);
+            }},
         {"delta_rule as gdn without g", GDN_VARIANT_DELTA_RULE, GDN_VARIANT_GDN, [](Operands &) {}},
         {"gla as gdn2", GDN_VARIANT_GLA, GDN_VARIANT_GDN2,
-         [](Operands &x) {
-             x.b = x.g;
-             std::fill(x.b.data.begin(), x.b.data.end(), 0.0f);
-             x.w = x.v;
-             std::fill(x.w.data.begin(), x.w.data.end(), 1.0f);
-         }},
+            [](Operands &x) {
+                x.b = x.g;
+                std::fill(x.b.data.begin(), x.b.data.end(), 0.0f);
+                x.w = x.v;
+                std::fill(x.w.data.begin(), x.w.data.end(), 1.0f);
+            }},
     };
     for (const Reduction &reduction : reductions)
         for (const Size &size : {Size{64, 64}, Size{24, 24}, Size{128, 128}})
@@ -243,7 +252,7 @@ TEST_P(Property, TiedGates) {
                     c.gate = gate;
                     c.K = size.K;
                     c.V = size.V;
-                    c.H = c.HV = 2; // so that FG2+'s and GDN-2's value gates have the same heads as beta
+                    c.H = c.HV = 2;  // so that FG2+'s and GDN-2's value gates have the same heads as beta
                     c.lengths = {T};
                     Problem special(c);
                     Operands x = special.operands();
@@ -297,7 +306,8 @@ TEST_P(Property, LinearInVAndS0) {
         for (float &value : other.initial_state) value = static_cast<float>(random.normal());
         // 2 x1 - x2 / 2: one rounding per input.
         for (std::size_t j = 0; j < sum.v.data.size(); j++) sum.v.data[j] = 2 * one.operands().v.data[j] - 0.5f * other.v.data[j];
-        for (std::size_t j = 0; j < sum.initial_state.size(); j++) sum.initial_state[j] = 2 * one.operands().initial_state[j] - 0.5f * other.initial_state[j];
+        for (std::size_t j = 0; j < sum.initial_state.size(); j++)
+            sum.initial_state[j] = 2 * one.operands().initial_state[j] - 0.5f * other.initial_state[j];
         Problem two(c, other), both(c, sum);
         ASSERT_EQ(one.run(context), GDN_STATUS_OK) << name(c) << ": " << gdn_last_error();
         ASSERT_EQ(two.run(context), GDN_STATUS_OK) << name(c) << ": " << gdn_last_error();
@@ -365,5 +375,5 @@ TEST_P(Property, StateDoesNotGrow) {
 
 INSTANTIATE_TEST_SUITE_P(All, Property, ::testing::ValuesIn(targets()), [](const auto &info) { return info.param; });
 
-} // namespace
-} // namespace gdn_test
+}  // namespace
+}  // namespace gdn_test

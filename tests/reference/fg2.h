@@ -18,4 +18,4 @@ inline void fg2(const Raw &x, Token &y) {
     for (std::size_t d = 0; d < x.v.size(); d++) y.u[d] = std::sqrt(x.beta[d]) * x.v[d];
 }
 
-} // namespace gdn_reference
+}  // namespace gdn_reference

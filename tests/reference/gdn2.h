@@ -16,4 +16,4 @@ inline void gdn2(const Raw &x, Token &y) {
     for (std::size_t d = 0; d < x.v.size(); d++) y.u[d] = x.w[d] * x.v[d];
 }
 
-} // namespace gdn_reference
+}  // namespace gdn_reference

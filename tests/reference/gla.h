@@ -16,4 +16,4 @@ inline void gla(const Raw &x, Token &y) {
     for (std::size_t d = 0; d < x.v.size(); d++) y.u[d] = x.v[d];
 }
 
-} // namespace gdn_reference
+}  // namespace gdn_reference

@@ -16,4 +16,4 @@ inline void kda(const Raw &x, Token &y) {
     for (std::size_t d = 0; d < x.v.size(); d++) y.u[d] = x.beta[0] * x.v[d];
 }
 
-} // namespace gdn_reference
+}  // namespace gdn_reference

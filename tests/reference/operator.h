@@ -38,11 +38,11 @@ struct Operands {
 
     std::int64_t B = 0, T = 0, H = 0, HV = 0, K = 0, V = 0;
     Array q, k, v, g, beta, b, w, beta_k, beta_v;
-    std::vector<float> A_log;                   // [g.heads]; empty: exp(A_log) = 1
-    std::vector<float> dt_bias;                 // [g.heads][g.channels]; empty: 0
-    std::vector<float> initial_state;           // [slots or N][HV][K][V] (v_first: [V][K]); empty: zeros
-    std::vector<std::int64_t> initial_slots;    // [N]; empty: sequence n reads n; -1: zeros
-    std::vector<std::int64_t> cu_seqlens;       // [N + 1]; empty: B sequences of T tokens
+    std::vector<float> A_log;                 // [g.heads]; empty: exp(A_log) = 1
+    std::vector<float> dt_bias;               // [g.heads][g.channels]; empty: 0
+    std::vector<float> initial_state;         // [slots or N][HV][K][V] (v_first: [V][K]); empty: zeros
+    std::vector<std::int64_t> initial_slots;  // [N]; empty: sequence n reads n; -1: zeros
+    std::vector<std::int64_t> cu_seqlens;     // [N + 1]; empty: B sequences of T tokens
 
     std::int64_t n_snapshots = 0;
     gdn_snapshot_kind snapshot_kind = GDN_SNAPSHOT_LAST_TOKENS;
@@ -53,9 +53,9 @@ struct Operands {
 };
 
 struct Result {
-    std::vector<double> o;                          // [B, T, HV, V]
-    std::vector<std::vector<double>> final_state;   // [N] of [HV][K][V] (v_first: [HV][V][K])
-    std::vector<std::vector<double>> snapshots;     // [N * n_snapshots] of the same; empty where none is due
+    std::vector<double> o;                         // [B, T, HV, V]
+    std::vector<std::vector<double>> final_state;  // [N] of [HV][K][V] (v_first: [HV][V][K])
+    std::vector<std::vector<double>> snapshots;    // [N * n_snapshots] of the same; empty where none is due
 };
 
 inline void apply_variant(gdn_variant variant, const Raw &x, Token &y) {
@@ -79,7 +79,8 @@ inline const float *head_row(const Operands &x, const Array &array, std::int64_t
     return array.row(b, t, array.heads == x.HV ? hv : key_head(x, hv));
 }
 
-inline void read_gate(const Operands &x, const Array &array, std::int64_t b, std::int64_t t, std::int64_t hv, bool twice, std::vector<double> &out) {
+inline void read_gate(
+    const Operands &x, const Array &array, std::int64_t b, std::int64_t t, std::int64_t hv, bool twice, std::vector<double> &out) {
     if (!array.present()) return;
     const float *row = head_row(x, array, b, t, hv);
     out.resize(array.channels);
@@ -146,7 +147,8 @@ inline Result run(const Operands &x) {
                 recur(token, scale, S.data(), y.o.data() + ((b * x.T + first + t) * x.HV + hv) * x.V);
 
                 for (std::int64_t j = 0; j < x.n_snapshots; j++) {
-                    const bool due = x.snapshot_kind == GDN_SNAPSHOT_LAST_TOKENS ? t == L - x.n_snapshots + j : t + 1 == (j + 1) * x.snapshot_interval;
+                    const bool due =
+                        x.snapshot_kind == GDN_SNAPSHOT_LAST_TOKENS ? t == L - x.n_snapshots + j : t + 1 == (j + 1) * x.snapshot_interval;
                     if (!due) continue;
                     std::vector<double> &snapshot = y.snapshots[n * x.n_snapshots + j];
                     snapshot.resize(x.HV * head_state);
@@ -159,4 +161,4 @@ inline Result run(const Operands &x) {
     return y;
 }
 
-} // namespace gdn_reference
+}  // namespace gdn_reference

@@ -15,4 +15,4 @@ struct Raw {
     std::vector<double> beta_k, beta_v;  // fg2_plus: [K], [V]
 };
 
-} // namespace gdn_reference
+}  // namespace gdn_reference

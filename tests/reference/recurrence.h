@@ -12,8 +12,8 @@ namespace gdn_reference {
 
 // One token of one value head, everything a variant has to say about it.
 struct Token {
-    std::vector<double> q, a, e, alpha; // [K]
-    std::vector<double> u;              // [V]
+    std::vector<double> q, a, e, alpha;  // [K]
+    std::vector<double> u;               // [V]
 
     Token(std::size_t K, std::size_t V) : q(K), a(K), e(K), alpha(K), u(V) {}
 };
@@ -42,4 +42,4 @@ inline void recur(const Token &x, double scale, double *S, double *o) {
     for (std::size_t d = 0; d < V; d++) o[d] *= scale;
 }
 
-} // namespace gdn_reference
+}  // namespace gdn_reference

@@ -113,14 +113,18 @@ TEST(Reference, ExplicitMatrices) {
             const double root = variant == GDN_VARIANT_FG2 ? std::sqrt(raw.beta[c]) : std::sqrt(raw.beta_k[c]);
             const bool fine = variant == GDN_VARIANT_FG2 || variant == GDN_VARIANT_FG2_PLUS;
             a[c] = fine ? root * raw.k[c] : raw.k[c];
-            e[c] = fine ? a[c] : variant == GDN_VARIANT_GDN2 ? raw.b[c] * raw.k[c] : variant == GDN_VARIANT_GLA ? 0 : raw.beta[0] * raw.k[c];
+            e[c] = fine                          ? a[c]
+                   : variant == GDN_VARIANT_GDN2 ? raw.b[c] * raw.k[c]
+                   : variant == GDN_VARIANT_GLA  ? 0
+                                                 : raw.beta[0] * raw.k[c];
             if (variant == GDN_VARIANT_DELTA_RULE) alpha[c] = 1;
         }
         for (std::size_t d = 0; d < columns; d++) {
-            const double factor = variant == GDN_VARIANT_GLA    ? 1
-                                  : variant == GDN_VARIANT_GDN2 ? raw.w[d]
-                                  : variant == GDN_VARIANT_FG2  ? std::sqrt(raw.beta[d])
-                                  : variant == GDN_VARIANT_FG2_PLUS ? std::sqrt(raw.beta_v[d]) : raw.beta[0];
+            const double factor = variant == GDN_VARIANT_GLA        ? 1
+                                  : variant == GDN_VARIANT_GDN2     ? raw.w[d]
+                                  : variant == GDN_VARIANT_FG2      ? std::sqrt(raw.beta[d])
+                                  : variant == GDN_VARIANT_FG2_PLUS ? std::sqrt(raw.beta_v[d])
+                                                                    : raw.beta[0];
             u[d] = factor * raw.v[d];
         }
         for (std::size_t d = 0; d < columns; d++) {
@@ -219,7 +223,7 @@ TEST(Reference, Units) {
     gdn_reference::l2norm(x);
     double sum = 0;
     for (double value : x) sum += value * value;
-    EXPECT_NEAR(std::sqrt(sum), 0.0995, 1e-4); // not 0.99 (epsilon on the mean) nor 0.0088 (outside the root)
+    EXPECT_NEAR(std::sqrt(sum), 0.0995, 1e-4);  // not 0.99 (epsilon on the mean) nor 0.0088 (outside the root)
 }
 
 // Value heads and key heads, packed sequences, slots, layouts, snapshots: what the driver adds to the recurrence.
@@ -256,7 +260,7 @@ TEST(Reference, SplitsSlotsLayoutsSnapshots) {
     for (std::size_t i = 0; i < whole.o.size(); i++) EXPECT_EQ(whole.o[i], y.o[i]);
     EXPECT_EQ(piece(0, 7, S0).final_state[0], y.snapshots[0]);
     EXPECT_EQ(piece(0, 9, S0).final_state[0], y.snapshots[2]);
-    EXPECT_TRUE(y.snapshots[3].empty()); // the empty sequence has none
+    EXPECT_TRUE(y.snapshots[3].empty());  // the empty sequence has none
     for (std::size_t i = 0; i < 90; i++) EXPECT_EQ(y.final_state[1][i], packed.operands().initial_state[90 + i]);
 
     // V-first is the same state transposed.
@@ -312,7 +316,8 @@ TEST(Support, Dtypes) {
     for (int i = 0; i < 100000; i++) {
         const float x = static_cast<float>(random.normal() * std::exp(4 * random.normal()));
         EXPECT_LE(std::fabs(from_bf16(to_bf16(x)) - x), std::ldexp(std::fabs(x), -8));
-        EXPECT_LE(std::fabs(from_f16(to_f16(x)) - x), std::fabs(x) > 65504 ? INFINITY : std::ldexp(std::fabs(x), -11) + std::ldexp(1.0f, -25));
+        EXPECT_LE(
+            std::fabs(from_f16(to_f16(x)) - x), std::fabs(x) > 65504 ? INFINITY : std::ldexp(std::fabs(x), -11) + std::ldexp(1.0f, -25));
     }
 }
 
@@ -326,5 +331,5 @@ TEST(SupportDeathTest, Guards) {
     EXPECT_FALSE(end.slack_untouched());
 }
 
-} // namespace
-} // namespace gdn_test
+}  // namespace
+}  // namespace gdn_test

@@ -8,13 +8,9 @@
 
 namespace gdn_reference {
 
-inline double softplus(double x) {
-    return x > 0 ? x + std::log1p(std::exp(-x)) : std::log1p(std::exp(x));
-}
+inline double softplus(double x) { return x > 0 ? x + std::log1p(std::exp(-x)) : std::log1p(std::exp(x)); }
 
-inline double sigmoid(double x) {
-    return x >= 0 ? 1 / (1 + std::exp(-x)) : std::exp(x) / (1 + std::exp(x));
-}
+inline double sigmoid(double x) { return x >= 0 ? 1 / (1 + std::exp(-x)) : std::exp(x) / (1 + std::exp(x)); }
 
 // alpha from g in the given unit. `A` is exp(A_log).
 inline double decay(gdn_decay unit, double g, double A, double dt_bias, double lower_bound) {
@@ -28,9 +24,7 @@ inline double decay(gdn_decay unit, double g, double A, double dt_bias, double l
 }
 
 // A gate from its unit; `twice` is allow_neg_eigval.
-inline double gate(gdn_gate unit, double x, bool twice) {
-    return unit == GDN_GATE_LOGIT ? (twice ? 2 : 1) * sigmoid(x) : x;
-}
+inline double gate(gdn_gate unit, double x, bool twice) { return unit == GDN_GATE_LOGIT ? (twice ? 2 : 1) * sigmoid(x) : x; }
 
 // x / sqrt(sum x^2 + 1e-6)
 inline void l2norm(std::vector<double> &x) {
@@ -40,4 +34,4 @@ inline void l2norm(std::vector<double> &x) {
     for (double &value : x) value *= scale;
 }
 
-} // namespace gdn_reference
+}  // namespace gdn_reference

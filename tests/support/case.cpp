@@ -88,12 +88,13 @@ Array make_rows(const Case &c, bool key, Random &random) {
         }
         const double length = c.l2norm ? random.log_uniform(0.1, 3) : 1;
         for (std::size_t i = 0; i < row.size(); i++)
-            array.data[static_cast<std::size_t>(r) * row.size() + i] = rounded(c.dtype, static_cast<float>(row[i] * length / std::sqrt(sum)));
+            array.data[static_cast<std::size_t>(r) * row.size() + i] =
+                rounded(c.dtype, static_cast<float>(row[i] * length / std::sqrt(sum)));
     }
     return array;
 }
 
-} // namespace
+}  // namespace
 
 std::int64_t Case::total() const {
     if (packed) return std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0});
@@ -128,8 +129,10 @@ std::string name(const Case &c) {
     if (c.gates_per_value_head) text += "gv";
     if (c.head_map == GDN_HEAD_MAP_MODULO) text += "_modulo";
     text += c.packed ? "_packed" : "_B" + std::to_string(c.sequences());
-    if (!c.packed) text += "_T" + std::to_string(c.total());
-    else for (std::int64_t length : c.lengths) text += "_" + std::to_string(length);
+    if (!c.packed)
+        text += "_T" + std::to_string(c.total());
+    else
+        for (std::int64_t length : c.lengths) text += "_" + std::to_string(length);
     text += kinds[static_cast<int>(c.inputs)];
     if (c.scale != 0) text += "_scale" + std::to_string(static_cast<int>(c.scale * 100));
     if (c.lower_bound != 0) text += "_lb" + std::to_string(static_cast<int>(-100 * c.lower_bound));
@@ -139,7 +142,9 @@ std::string name(const Case &c) {
     if (c.v_first) text += "_vfirst";
     if (c.slots) text += "_slots";
     if (c.index_dtype == GDN_DTYPE_I64) text += "_i64";
-    if (c.n_snapshots) text += "_snap" + std::to_string(c.n_snapshots) + (c.snapshot_kind == GDN_SNAPSHOT_BOUNDARIES ? "b" + std::to_string(c.snapshot_interval) : "");
+    if (c.n_snapshots)
+        text += "_snap" + std::to_string(c.n_snapshots) +
+                (c.snapshot_kind == GDN_SNAPSHOT_BOUNDARIES ? "b" + std::to_string(c.snapshot_interval) : "");
     if (c.padded) text += "_padded";
     if (c.guard == Guard::kBegin) text += "_front";
     if (c.precision == GDN_PRECISION_LOW) text += "_low";
@@ -151,8 +156,10 @@ void PrintTo(const Case &c, std::ostream *out) { *out << name(c); }
 
 Context::Context(const std::string &target, int threads, const gdn_context_options *given) : target_(target) {
     gdn_context_options options;
-    if (given) options = *given;
-    else gdn_context_options_init(&options);
+    if (given)
+        options = *given;
+    else
+        gdn_context_options_init(&options);
     options.target = target_.c_str();
     if (threads > 0) options.num_threads = threads;
     options.flags |= GDN_CHECK_VALUES;
@@ -171,7 +178,9 @@ std::vector<std::string> targets(gdn_precision precision) {
         bool has_core = false;
         for (std::int64_t k = 0; k < gdn_kernel_count(); k++) {
             gdn_kernel_info kernel;
-            if (gdn_kernel_get(k, &kernel) != GDN_STATUS_OK || std::string(kernel.target) != target.name || std::string(kernel.family) != "core_chunk") continue;
+            if (gdn_kernel_get(k, &kernel) != GDN_STATUS_OK || std::string(kernel.target) != target.name ||
+                std::string(kernel.family) != "core_chunk")
+                continue;
             const bool low = std::string(kernel.generator).find("precision=low") != std::string::npos;
             has_core = has_core || low == (precision == GDN_PRECISION_LOW);
         }
@@ -201,7 +210,8 @@ Problem::Problem(const Case &c, const Operands &operands) : case_(c), operands_(
 
 void Problem::draw() {
     const Case &c = case_;
-    Random random(c.seed * 1000003 + static_cast<std::uint64_t>(c.variant) * 101 + static_cast<std::uint64_t>(c.total() * 7 + c.K * 3 + c.V));
+    Random random(
+        c.seed * 1000003 + static_cast<std::uint64_t>(c.variant) * 101 + static_cast<std::uint64_t>(c.total() * 7 + c.K * 3 + c.V));
     Operands &x = operands_;
     x.variant = c.variant;
     x.decay = c.decay;
@@ -238,7 +248,8 @@ void Problem::draw() {
         if (logit_decay(c)) {
             // Mamba's initialisation: A in [1, 16], softplus(dt_bias) in [1e-3, 1e-1]. The bounded form starts at A = 1.
             for (std::int64_t i = 0; i < gate_heads(c); i++)
-                x.A_log.push_back(static_cast<float>(c.decay == GDN_DECAY_SOFTPLUS ? std::log(random.uniform(1, 16)) : random.uniform(-0.5, 0.5)));
+                x.A_log.push_back(
+                    static_cast<float>(c.decay == GDN_DECAY_SOFTPLUS ? std::log(random.uniform(1, 16)) : random.uniform(-0.5, 0.5)));
             for (std::int64_t i = 0; i < gate_heads(c) * channels; i++) {
                 const double dt = random.log_uniform(1e-3, 1e-1);
                 x.dt_bias.push_back(static_cast<float>(dt + std::log(-std::expm1(-dt))));
@@ -297,7 +308,8 @@ void Problem::allocate() {
         A_log.fill(x.A_log);
     }
     if (!x.dt_bias.empty()) {
-        dt_bias = HostTensor(GDN_DTYPE_F32, channel_decay(c) ? std::vector<std::int64_t>{x.g.heads, x.g.channels} : std::vector<std::int64_t>{x.g.heads}, guard);
+        dt_bias = HostTensor(GDN_DTYPE_F32,
+            channel_decay(c) ? std::vector<std::int64_t>{x.g.heads, x.g.channels} : std::vector<std::int64_t>{x.g.heads}, guard);
         dt_bias.fill(x.dt_bias);
     }
     if (!x.cu_seqlens.empty()) {
@@ -318,13 +330,16 @@ void Problem::allocate() {
         for (std::int64_t n = 0; n < N; n++) final_slot_list_.push_back(2 * ((n * 7 + 1) % N) + 1);
         // In place, a sequence writes the slot that it reads. One that starts from zeros has slot 2 N to itself.
         if (c.in_place)
-            for (std::int64_t n = 0; n < N; n++) final_slot_list_[static_cast<std::size_t>(n)] = x.initial_slots[static_cast<std::size_t>(n)] < 0 ? 2 * N : x.initial_slots[static_cast<std::size_t>(n)];
+            for (std::int64_t n = 0; n < N; n++)
+                final_slot_list_[static_cast<std::size_t>(n)] =
+                    x.initial_slots[static_cast<std::size_t>(n)] < 0 ? 2 * N : x.initial_slots[static_cast<std::size_t>(n)];
         final_slots = HostTensor(c.index_dtype, {N}, guard);
         final_slots.fill_integers(final_slot_list_);
     }
     if (c.final && !c.in_place) final_state = HostTensor(GDN_DTYPE_F32, {states, c.HV, rows, columns}, guard, state_padding);
     if (c.n_snapshots > 0)
-        snapshots = HostTensor(GDN_DTYPE_F32, {N, c.n_snapshots, c.HV, rows, columns}, guard, c.padded ? std::vector<std::int64_t>{13, 11, 9, 7} : std::vector<std::int64_t>());
+        snapshots = HostTensor(GDN_DTYPE_F32, {N, c.n_snapshots, c.HV, rows, columns}, guard,
+            c.padded ? std::vector<std::int64_t>{13, 11, 9, 7} : std::vector<std::int64_t>());
     o = HostTensor(c.dtype, {x.B, x.T, c.HV, c.V}, guard, c.padded ? std::vector<std::int64_t>{5, 3, 4} : std::vector<std::int64_t>());
 
     gdn_args_init(&args_);
@@ -362,7 +377,8 @@ void Problem::allocate() {
 }
 
 std::vector<HostTensor *> Problem::inputs() {
-    std::vector<HostTensor *> all = {&q, &k, &v, &g, &beta, &b, &w, &beta_k, &beta_v, &A_log, &dt_bias, &initial_slots, &cu_seqlens, &final_slots};
+    std::vector<HostTensor *> all = {
+        &q, &k, &v, &g, &beta, &b, &w, &beta_k, &beta_v, &A_log, &dt_bias, &initial_slots, &cu_seqlens, &final_slots};
     if (!case_.in_place) all.push_back(&initial_state);
     return all;
 }
@@ -370,8 +386,10 @@ std::vector<HostTensor *> Problem::inputs() {
 void Problem::reset() {
     o.poison();
     if (snapshots.present()) snapshots.poison();
-    if (case_.in_place) initial_state.fill(operands_.initial_state);
-    else if (final_state.present()) final_state.poison();
+    if (case_.in_place)
+        initial_state.fill(operands_.initial_state);
+    else if (final_state.present())
+        final_state.poison();
 }
 
 gdn_status Problem::run(const Context &context, Call call) {
@@ -395,7 +413,8 @@ std::vector<float> Problem::state(std::int64_t n) const {
 std::vector<float> Problem::snapshot(std::int64_t n, std::int64_t j) const {
     const std::int64_t size = case_.HV * case_.K * case_.V, index = n * case_.n_snapshots + j;
     std::vector<float> values(static_cast<std::size_t>(size));
-    for (std::int64_t i = 0; i < size; i++) values[static_cast<std::size_t>(i)] = load_element(GDN_DTYPE_F32, snapshots.at(index * size + i));
+    for (std::int64_t i = 0; i < size; i++)
+        values[static_cast<std::size_t>(i)] = load_element(GDN_DTYPE_F32, snapshots.at(index * size + i));
     return values;
 }
 
@@ -413,14 +432,18 @@ std::vector<unsigned char> Problem::output_bits() const {
 }
 
 ::testing::AssertionResult Problem::untouched() {
-    static const char *const names[] = {"q", "k", "v", "g", "beta", "b", "w", "beta_k", "beta_v", "A_log", "dt_bias", "initial_slots", "cu_seqlens", "final_slots", "initial_state"};
+    static const char *const names[] = {"q", "k", "v", "g", "beta", "b", "w", "beta_k", "beta_v", "A_log", "dt_bias", "initial_slots",
+        "cu_seqlens", "final_slots", "initial_state"};
     const std::vector<HostTensor *> all = inputs();
     for (std::size_t i = 0; i < all.size(); i++)
         if (all[i]->hash() != input_hashes_[i]) return ::testing::AssertionFailure() << names[i] << " was written";
     if (!o.padding_untouched()) return ::testing::AssertionFailure() << "memory between or around the rows of o was written";
-    if (!final_state.padding_untouched()) return ::testing::AssertionFailure() << "memory between or around the rows of final_state was written";
-    if (!snapshots.padding_untouched()) return ::testing::AssertionFailure() << "memory between or around the rows of snapshots was written";
-    if (case_.in_place && !initial_state.padding_untouched()) return ::testing::AssertionFailure() << "memory between the rows of the state was written";
+    if (!final_state.padding_untouched())
+        return ::testing::AssertionFailure() << "memory between or around the rows of final_state was written";
+    if (!snapshots.padding_untouched())
+        return ::testing::AssertionFailure() << "memory between or around the rows of snapshots was written";
+    if (case_.in_place && !initial_state.padding_untouched())
+        return ::testing::AssertionFailure() << "memory between the rows of the state was written";
     if (case_.slots && case_.final) {
         const HostTensor &pool = case_.in_place ? initial_state : final_state;
         const std::int64_t size = case_.HV * case_.K * case_.V;
@@ -447,8 +470,9 @@ std::vector<unsigned char> Problem::output_bits() const {
     const auto judge = [&](const Error &error, double bound, Error &worst, const char *what, std::int64_t n, std::int64_t hv) {
         worst.worst(error);
         if (result && !error.within(bound))
-            result = ::testing::AssertionFailure() << what << " of sequence " << n << ", head " << hv << ": relative RMS " << error.rms << ", max over RMS "
-                                                   << error.max << ", bound " << bound << " (" << name(c) << ", " << target << ")";
+            result = ::testing::AssertionFailure()
+                     << what << " of sequence " << n << ", head " << hv << ": relative RMS " << error.rms << ", max over RMS " << error.max
+                     << ", bound " << bound << " (" << name(c) << ", " << target << ")";
     };
     o_error = state_error = Error();
     for (std::int64_t n = 0; n < N; n++) {
@@ -467,7 +491,8 @@ std::vector<unsigned char> Problem::output_bits() const {
         const auto judge_state = [&](const std::vector<float> &is, const std::vector<double> &should, const char *what) {
             for (std::int64_t hv = 0; hv < c.HV; hv++) {
                 ErrorSum sum;
-                for (auto i = static_cast<std::size_t>(hv * head_state); i < static_cast<std::size_t>((hv + 1) * head_state); i++) sum.add(is[i], should[i]);
+                for (auto i = static_cast<std::size_t>(hv * head_state); i < static_cast<std::size_t>((hv + 1) * head_state); i++)
+                    sum.add(is[i], should[i]);
                 judge(sum.error(), state_bound, state_error, what, n, hv);
             }
         };
@@ -475,12 +500,14 @@ std::vector<unsigned char> Problem::output_bits() const {
         for (std::int64_t j = 0; j < c.n_snapshots; j++) {
             const std::vector<double> &due = expected.snapshots[static_cast<std::size_t>(n * c.n_snapshots + j)];
             const std::vector<float> is = snapshot(n, j);
-            if (!due.empty()) judge_state(is, due, "snapshot");
+            if (!due.empty())
+                judge_state(is, due, "snapshot");
             else if (std::any_of(is.begin(), is.end(), [](float value) { return float_bits(value) != 0xFFFFFFFF; }))
                 return ::testing::AssertionFailure() << "snapshot " << j << " of sequence " << n << " is not due, but was written";
         }
     }
-    record_error(variant_name(c.variant), std::string(dtype_name(c.dtype)) + (c.precision == GDN_PRECISION_LOW ? "/low" : ""), target, o_error, state_error);
+    record_error(variant_name(c.variant), std::string(dtype_name(c.dtype)) + (c.precision == GDN_PRECISION_LOW ? "/low" : ""), target,
+        o_error, state_error);
     return result ? untouched() : result;
 }
 
@@ -497,7 +524,8 @@ std::shared_ptr<const Result> reference_of(const Case &c, Problem &problem) {
 ::testing::AssertionResult matches_reference(const Case &c, const Context &context, Call call) {
     Problem problem(c);
     const gdn_status status = problem.run(context, call);
-    if (status != GDN_STATUS_OK) return ::testing::AssertionFailure() << name(c) << ": " << gdn_status_string(status) << ": " << gdn_last_error();
+    if (status != GDN_STATUS_OK)
+        return ::testing::AssertionFailure() << name(c) << ": " << gdn_status_string(status) << ": " << gdn_last_error();
     return problem.check(*reference_of(c, problem), context.target());
 }
 
@@ -505,4 +533,4 @@ std::shared_ptr<const Result> reference_of(const Case &c, Problem &problem) {
     return matches_reference(c, Context(target, threads), call);
 }
 
-} // namespace gdn_test
+}  // namespace gdn_test

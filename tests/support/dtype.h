@@ -44,7 +44,7 @@ inline std::uint16_t to_f16(float x) {
     const float magnitude = std::fabs(x);
     if (magnitude >= 65520.0f) return sign | 0x7C00;
     int exponent = -14;
-    if (magnitude > 0) std::frexp(magnitude, &exponent); // magnitude = m 2^exponent, m in [1/2, 1)
+    if (magnitude > 0) std::frexp(magnitude, &exponent);  // magnitude = m 2^exponent, m in [1/2, 1)
     const int ulp = (exponent < -13 ? -13 : exponent) - 11;
     // The step of binary16 here is 2^ulp; nearbyint rounds to even in the default mode, and a carry runs into the exponent by itself.
     const auto steps = static_cast<std::uint16_t>(std::nearbyint(std::ldexp(magnitude, -ulp)));
@@ -70,8 +70,10 @@ inline float rounded(gdn_dtype dtype, float x) {
 
 inline void store_element(gdn_dtype dtype, void *to, float x) {
     const std::uint16_t half = dtype == GDN_DTYPE_BF16 ? to_bf16(x) : dtype == GDN_DTYPE_F16 ? to_f16(x) : 0;
-    if (dtype == GDN_DTYPE_F32) std::memcpy(to, &x, 4);
-    else std::memcpy(to, &half, 2);
+    if (dtype == GDN_DTYPE_F32)
+        std::memcpy(to, &x, 4);
+    else
+        std::memcpy(to, &half, 2);
 }
 
 inline float load_element(gdn_dtype dtype, const void *from) {
@@ -95,4 +97,4 @@ inline const char *dtype_name(gdn_dtype dtype) {
     }
 }
 
-} // namespace gdn_test
+}  // namespace gdn_test

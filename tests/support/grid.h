@@ -30,8 +30,8 @@ inline std::vector<Run> on_targets(const std::vector<Case> &cases) {
     return runs;
 }
 
-inline constexpr gdn_variant kVariants[] = {GDN_VARIANT_DELTA_RULE, GDN_VARIANT_GLA, GDN_VARIANT_GDN,     GDN_VARIANT_KDA,
-                                            GDN_VARIANT_GDN2,       GDN_VARIANT_FG2, GDN_VARIANT_FG2_PLUS};
+inline constexpr gdn_variant kVariants[] = {
+    GDN_VARIANT_DELTA_RULE, GDN_VARIANT_GLA, GDN_VARIANT_GDN, GDN_VARIANT_KDA, GDN_VARIANT_GDN2, GDN_VARIANT_FG2, GDN_VARIANT_FG2_PLUS};
 inline constexpr gdn_dtype kDtypes[] = {GDN_DTYPE_F32, GDN_DTYPE_BF16, GDN_DTYPE_F16};
 
 struct Size {
@@ -52,14 +52,15 @@ inline void narrow(gdn_tensor &tensor, int dimension, std::int64_t first, std::i
 
 // Tokens [first, first + count) of every sequence. States stay.
 inline gdn_args time_slice(gdn_args args, std::int64_t first, std::int64_t count) {
-    for (gdn_tensor *tensor : {&args.q, &args.k, &args.v, &args.g, &args.beta, &args.b, &args.w, &args.beta_k, &args.beta_v, &args.o}) narrow(*tensor, 1, first, count);
+    for (gdn_tensor *tensor : {&args.q, &args.k, &args.v, &args.g, &args.beta, &args.b, &args.w, &args.beta_k, &args.beta_v, &args.o})
+        narrow(*tensor, 1, first, count);
     return args;
 }
 
 // Sequences [first, first + count) of a batch.
 inline gdn_args batch_slice(gdn_args args, std::int64_t first, std::int64_t count) {
-    for (gdn_tensor *tensor : {&args.q, &args.k, &args.v, &args.g, &args.beta, &args.b, &args.w, &args.beta_k, &args.beta_v, &args.o, &args.initial_state, &args.final_state,
-                               &args.snapshots})
+    for (gdn_tensor *tensor : {&args.q, &args.k, &args.v, &args.g, &args.beta, &args.b, &args.w, &args.beta_k, &args.beta_v, &args.o,
+             &args.initial_state, &args.final_state, &args.snapshots})
         narrow(*tensor, 0, first, count);
     return args;
 }
@@ -72,7 +73,8 @@ inline gdn_args head_slice(gdn_args args, std::int64_t h) {
         const bool per_value_head = tensor.shape[dimension] == HV;
         narrow(tensor, dimension, per_value_head ? h * group : h, per_value_head ? group : 1);
     };
-    for (gdn_tensor *tensor : {&args.q, &args.k, &args.v, &args.g, &args.beta, &args.b, &args.w, &args.beta_k, &args.beta_v, &args.o}) cut(*tensor, 2);
+    for (gdn_tensor *tensor : {&args.q, &args.k, &args.v, &args.g, &args.beta, &args.b, &args.w, &args.beta_k, &args.beta_v, &args.o})
+        cut(*tensor, 2);
     cut(args.A_log, 0);
     cut(args.dt_bias, 0);
     cut(args.initial_state, 1);
@@ -81,4 +83,4 @@ inline gdn_args head_slice(gdn_args args, std::int64_t h) {
     return args;
 }
 
-} // namespace gdn_test
+}  // namespace gdn_test

@@ -67,4 +67,4 @@ std::uint64_t hash_bytes(const void *data, std::size_t bytes) {
     return hash;
 }
 
-} // namespace gdn_test
+}  // namespace gdn_test

@@ -23,10 +23,10 @@ public:
     unsigned char *data() const { return data_; }
     std::size_t bytes() const { return bytes_; }
 
-    void poison();                  // 0xFF everywhere
-    bool slack_untouched() const;   // the rest of the pages still holds 0xFF
-    std::uint64_t hash() const;     // of data and slack
-    void make_read_only();          // a write faults from now on
+    void poison();                 // 0xFF everywhere
+    bool slack_untouched() const;  // the rest of the pages still holds 0xFF
+    std::uint64_t hash() const;    // of data and slack
+    void make_read_only();         // a write faults from now on
 
 private:
     unsigned char *map_ = nullptr, *data_ = nullptr;
@@ -35,4 +35,4 @@ private:
 
 std::uint64_t hash_bytes(const void *data, std::size_t bytes);
 
-} // namespace gdn_test
+}  // namespace gdn_test

@@ -47,8 +47,10 @@ void HostTensor::fill(const std::vector<float> &values) {
 void HostTensor::fill_integers(const std::vector<std::int64_t> &values) {
     for (std::size_t i = 0; i < values.size(); i++) {
         const auto narrow = static_cast<std::int32_t>(values[i]);
-        if (dtype_ == GDN_DTYPE_I64) std::memcpy(at(static_cast<std::int64_t>(i)), &values[i], 8);
-        else std::memcpy(at(static_cast<std::int64_t>(i)), &narrow, 4);
+        if (dtype_ == GDN_DTYPE_I64)
+            std::memcpy(at(static_cast<std::int64_t>(i)), &values[i], 8);
+        else
+            std::memcpy(at(static_cast<std::int64_t>(i)), &narrow, 4);
     }
 }
 
@@ -78,4 +80,4 @@ bool HostTensor::padding_untouched() const {
     return buffer_.slack_untouched();
 }
 
-} // namespace gdn_test
+}  // namespace gdn_test

@@ -12,7 +12,7 @@ namespace gdn_test {
 
 class HostTensor {
 public:
-    HostTensor() = default; // absent
+    HostTensor() = default;  // absent
     // `padding[i]` elements lie between neighbours along dimension i (missing: none); the innermost stride is 1.
     HostTensor(gdn_dtype dtype, std::vector<std::int64_t> shape, Guard guard = Guard::kEnd, std::vector<std::int64_t> padding = {});
 
@@ -20,12 +20,12 @@ public:
     gdn_tensor view() const;
     gdn_dtype dtype() const { return dtype_; }
     const std::vector<std::int64_t> &shape() const { return shape_; }
-    std::int64_t elements() const; // of the shape, padding not counted
+    std::int64_t elements() const;  // of the shape, padding not counted
 
-    void fill(const std::vector<float> &values); // row-major order of the shape; rounds to dtype
+    void fill(const std::vector<float> &values);  // row-major order of the shape; rounds to dtype
     void fill_integers(const std::vector<std::int64_t> &values);
     std::vector<float> read() const;
-    std::vector<unsigned char> bits() const; // the elements' bytes, packed: for bitwise comparison
+    std::vector<unsigned char> bits() const;  // the elements' bytes, packed: for bitwise comparison
 
     // Address of element `index` in row-major order of the shape.
     void *at(std::int64_t index) const;
@@ -41,4 +41,4 @@ private:
     GuardedBuffer buffer_;
 };
 
-} // namespace gdn_test
+}  // namespace gdn_test

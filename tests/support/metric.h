@@ -8,13 +8,13 @@
 namespace gdn_test {
 
 // Bounds on the relative RMS error. Not to be loosened.
-inline constexpr double kBoundF32 = 1e-5;   // f32 storage, and every state
-inline constexpr double kBound16 = 5e-3;    // bf16 and f16 storage of o
-inline constexpr double kMaxOverRms = 20;   // no element further off than this many times the bound, in units of the reference's RMS
+inline constexpr double kBoundF32 = 1e-5;  // f32 storage, and every state
+inline constexpr double kBound16 = 5e-3;   // bf16 and f16 storage of o
+inline constexpr double kMaxOverRms = 20;  // no element further off than this many times the bound, in units of the reference's RMS
 
 struct Error {
-    double rms = 0; // relative RMS
-    double max = 0; // largest absolute error over the reference's RMS
+    double rms = 0;  // relative RMS
+    double max = 0;  // largest absolute error over the reference's RMS
 
     void worst(const Error &other) {
         if (other.rms > rms) rms = other.rms;
@@ -53,4 +53,4 @@ private:
     bool broken_ = false;
 };
 
-} // namespace gdn_test
+}  // namespace gdn_test

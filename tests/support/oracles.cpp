@@ -20,7 +20,8 @@ Array array_of(const StoredTensor &tensor) {
 }
 
 void read_file(gdn_variant variant, std::vector<Oracle> &out) {
-    const StoredTensors tensors = read_safetensors(std::string(GDN_TEST_DATA_DIR) + "/oracles/ops_" + variant_name(variant) + ".safetensors");
+    const StoredTensors tensors =
+        read_safetensors(std::string(GDN_TEST_DATA_DIR) + "/oracles/ops_" + variant_name(variant) + ".safetensors");
     std::set<std::string> cases;
     for (const auto &entry : tensors) cases.insert(entry.first.substr(0, entry.first.find('.')));
     for (const std::string &which : cases) {
@@ -107,7 +108,7 @@ std::vector<Oracle> all() {
     const std::size_t files = list.size();
     for (std::size_t i = 0; i < files; i++) {
         const Oracle &oracle = list[i];
-        if (oracle.what.variant != GDN_VARIANT_KDA || oracle.what.neg_eigval) continue; // sqrt of a beta above 1 is not FG2
+        if (oracle.what.variant != GDN_VARIANT_KDA || oracle.what.neg_eigval) continue;  // sqrt of a beta above 1 is not FG2
         Oracle plus = fg2_plus_from_kda(oracle);
         if (oracle.what.K == oracle.what.V) list.push_back(fg2_from_kda(list[i]));
         list.push_back(std::move(plus));
@@ -115,11 +116,11 @@ std::vector<Oracle> all() {
     return list;
 }
 
-} // namespace
+}  // namespace
 
 const std::vector<Oracle> &oracles() {
     static const std::vector<Oracle> list = all();
     return list;
 }
 
-} // namespace gdn_test
+}  // namespace gdn_test

@@ -10,8 +10,8 @@
 namespace gdn_test {
 
 struct Oracle {
-    std::string name;   // "kda_gva"
-    Case what;          // sizes and options
+    std::string name;  // "kda_gva"
+    Case what;         // sizes and options
     gdn_reference::Operands operands;
     std::vector<double> o, S;
 
@@ -21,4 +21,4 @@ struct Oracle {
 // gdn, kda and gdn2 from the files; fg2 and fg2_plus derived from kda and gdn2.
 const std::vector<Oracle> &oracles();
 
-} // namespace gdn_test
+}  // namespace gdn_test

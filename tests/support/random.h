@@ -11,7 +11,7 @@ class Random {
 public:
     explicit Random(std::uint64_t seed) : engine_(seed) {}
 
-    double uniform() { return static_cast<double>(engine_() >> 11) * 0x1p-53; } // [0, 1)
+    double uniform() { return static_cast<double>(engine_() >> 11) * 0x1p-53; }  // [0, 1)
     double uniform(double low, double high) { return low + (high - low) * uniform(); }
     double log_uniform(double low, double high) { return std::exp(uniform(std::log(low), std::log(high))); }
     double normal() {
@@ -25,4 +25,4 @@ private:
     std::mt19937_64 engine_;
 };
 
-} // namespace gdn_test
+}  // namespace gdn_test

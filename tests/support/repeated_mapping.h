@@ -19,4 +19,4 @@ private:
     std::size_t bytes_ = 0;
 };
 
-} // namespace gdn_test
+}  // namespace gdn_test

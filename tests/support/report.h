@@ -9,4 +9,4 @@ namespace gdn_test {
 
 void record_error(const std::string &variant, const std::string &dtype, const std::string &target, const Error &o, const Error &state);
 
-} // namespace gdn_test
+}  // namespace gdn_test

@@ -18,7 +18,7 @@ template <typename T> void widen(const char *from, std::vector<double> &to) {
     }
 }
 
-} // namespace
+}  // namespace
 
 StoredTensors parse_safetensors(const std::string &bytes) {
     const auto require = [](bool good, const char *what) {
@@ -28,7 +28,8 @@ StoredTensors parse_safetensors(const std::string &bytes) {
     std::uint64_t header_bytes;
     std::memcpy(&header_bytes, bytes.data(), 8);
     require(header_bytes <= bytes.size() - 8, "header runs past the file");
-    const auto header = nlohmann::json::parse(bytes.begin() + 8, bytes.begin() + 8 + static_cast<std::ptrdiff_t>(header_bytes), nullptr, false);
+    const auto header =
+        nlohmann::json::parse(bytes.begin() + 8, bytes.begin() + 8 + static_cast<std::ptrdiff_t>(header_bytes), nullptr, false);
     require(header.is_object(), "header is not a JSON object");
     const std::uint64_t data_bytes = bytes.size() - 8 - header_bytes;
     const char *data = bytes.data() + 8 + header_bytes;
@@ -51,9 +52,12 @@ StoredTensors parse_safetensors(const std::string &bytes) {
         }
         require(count * size == end - begin, "shape and bytes disagree");
         tensor.values.resize(count);
-        if (tensor.dtype == "F32") widen<float>(data + begin, tensor.values);
-        else if (tensor.dtype == "F64") widen<double>(data + begin, tensor.values);
-        else widen<std::int64_t>(data + begin, tensor.values);
+        if (tensor.dtype == "F32")
+            widen<float>(data + begin, tensor.values);
+        else if (tensor.dtype == "F64")
+            widen<double>(data + begin, tensor.values);
+        else
+            widen<std::int64_t>(data + begin, tensor.values);
         tensors.emplace(name, std::move(tensor));
     }
     return tensors;
@@ -65,4 +69,4 @@ StoredTensors read_safetensors(const std::string &path) {
     return parse_safetensors(std::string(std::istreambuf_iterator<char>(file), {}));
 }
 
-} // namespace gdn_test
+}  // namespace gdn_test

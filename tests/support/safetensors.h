@@ -22,4 +22,4 @@ using StoredTensors = std::map<std::string, StoredTensor>;
 StoredTensors read_safetensors(const std::string &path);
 StoredTensors parse_safetensors(const std::string &bytes);
 
-} // namespace gdn_test
+}  // namespace gdn_test
