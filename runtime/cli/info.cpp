@@ -59,7 +59,7 @@ void print(const ordered_json &json) {
     std::printf("%stargets%s\n", s.bold, s.off);
     for (const ordered_json &target : json["targets"]) {
         const bool here = target["runs_here"], chosen = target["name"] == json["target"];
-        std::printf("  %-14s %4d kernels  %s%s%s  %s\n", target["name"].get<std::string>().c_str(), target["kernels"].get<int>(),
+        std::printf("  %-16s %4d kernels  %s%s%s  %s\n", target["name"].get<std::string>().c_str(), target["kernels"].get<int>(),
             here ? s.good : s.dim, here ? "runs here" : "not here ", s.off,
             here ? format("%.0f GFLOP/s a core at %d lanes%s", target["peak_gflops"].get<double>(), target["lanes"].get<int>(),
                        chosen ? ", chosen" : "")

@@ -56,6 +56,19 @@ private:
     bool any_ = false;
 };
 
+/// The best target in use whose cores have this precision: what an ordinary call can hope for where the very best has low precision only.
+int32_t best_target(const Dispatch &dispatch, Precision precision) {
+    int32_t best = dispatch.target_count();
+    for (int32_t i = 0; i < dispatch.row_count(); i++) {
+        const KernelRow &row = dispatch.rows()[i];
+        const bool runs = !(parse_features(dispatch.targets()[row.target].features) & ~cpu_features());
+        if (row.family == Family::kCoreChunk && row.precision == precision && row.target >= dispatch.target() && runs && row.target < best) {
+            best = row.target;
+        }
+    }
+    return best < dispatch.target_count() ? best : dispatch.target();
+}
+
 const char *core_reason(const KernelRow &row, int32_t best_target) {
     if (row.target != best_target) {
         return "the chosen target has no kernel for this, so the next one's is used";
@@ -65,8 +78,12 @@ const char *core_reason(const KernelRow &row, int32_t best_target) {
 
 void explain(const gdn_context &context, const Dispatch &dispatch, const Plan &plan, Text &text) {
     const Division division = divide(plan, dispatch, context.threads);
-    const bool forced = dispatch.target() > 0 && !(parse_features(dispatch.targets()[0].features) & ~cpu_features());
-    text.add("{\"target\": \"%s\", \"target_why\": \"%s\"", dispatch.targets()[dispatch.target()].name,
+    const int32_t target = best_target(dispatch, plan.chunk ? plan.chunk->precision : Precision::kF32);
+    bool forced = false;  // a better target that was passed over
+    for (int32_t t = 0; t < dispatch.target(); t++) {
+        forced |= !(parse_features(dispatch.targets()[t].features) & ~cpu_features());
+    }
+    text.add("{\"target\": \"%s\", \"target_why\": \"%s\"", dispatch.targets()[target].name,
         forced ? "forced" : "the best one that this machine runs");
     text.add(", \"variant\": \"%s\", \"dtype\": \"%s\", \"sequences\": %lld, \"tokens\": %lld, \"key_heads\": %d, \"value_heads\": %d, "
              "\"k\": %d, \"v\": %d",
@@ -93,11 +110,11 @@ void explain(const gdn_context &context, const Dispatch &dispatch, const Plan &p
         stepped |= length.step_tokens > 0;
     }
     if (chunked) {
-        list.add("chunk", nullptr, division.chunk, core_reason(*division.chunk, dispatch.target()));
+        list.add("chunk", nullptr, division.chunk, core_reason(*division.chunk, target));
     }
     if (stepped) {
         const KernelRow *step = plan.v_first && !chunked && division.v_first_step && plan.aligned() ? division.v_first_step : division.step;
-        list.add("step", nullptr, step, core_reason(*step, dispatch.target()));
+        list.add("step", nullptr, step, core_reason(*step, best_target(dispatch, Precision::kF32)));
     }
     if (plan.block && plan.snapshot_count && plan.snapshot_kind == GDN_SNAPSHOT_LAST_TOKENS && !plan.v_first) {
         list.add("block", nullptr, plan.block, "keeps the state after every token");
