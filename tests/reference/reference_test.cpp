@@ -298,8 +298,8 @@ TEST(Support, Dtypes) {
     for (std::uint32_t bits = 0; bits < 65536; bits++) {
         const auto half = static_cast<std::uint16_t>(bits);
         const float b = from_bf16(half), f = from_f16(half);
-        if (!std::isnan(b)) EXPECT_EQ(to_bf16(b), half);
-        if (!std::isnan(f)) EXPECT_EQ(to_f16(f), half);
+        EXPECT_TRUE(std::isnan(b) || to_bf16(b) == half) << bits;
+        EXPECT_TRUE(std::isnan(f) || to_f16(f) == half) << bits;
     }
     EXPECT_EQ(from_f16(0x3C00), 1.0f);
     EXPECT_EQ(from_f16(0x0001), std::ldexp(1.0f, -24));
