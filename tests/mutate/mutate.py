@@ -3,10 +3,10 @@
 
     tests/mutate/mutate.py [--keep FOLDER] [--jobs N] [NAME...]
 
-Works on a copy of the tree whose kernel list is cut down to one target and few sizes. Builds it once and checks that the tests pass. Then, for
-each fault: patches one line, rebuilds what depends on it, runs the tests of tests/kernels and tests/property until one fails, and restores the
-line. A fault that no test sees survives, and the exit status is 1. Takes about half an hour on two busy cores; not part of CI. Needs what
-./dev sets up (.venv).
+Works on a copy of the tree whose kernel list is cut down to one target and few sizes. Builds it once and checks that the tests pass.
+Then, for each fault: patches one line, rebuilds what depends on it, runs the tests of tests/kernels and tests/property until one fails,
+and restores the line. A fault that no test sees survives, and the exit status is 1. Takes about half an hour on two busy cores; not part
+of CI. Needs what ./dev sets up (.venv).
 """
 import argparse
 import json
