@@ -218,7 +218,7 @@ std::vector<Case> low_precision() {
     int i = 0;
     for (const Size &size : kSizes)
         for (gdn_variant variant : kVariants)
-            for (std::int64_t T : {1, 8, 24, 64}) {
+            for (std::int64_t T : {1, 8, 19, 24, 64}) {
                 if (variant == GDN_VARIANT_FG2 && size.K != size.V) continue;
                 if (size.K == 1) continue;  // one product per sum: nothing averages
                 Case c;
