@@ -143,33 +143,32 @@ public:
         // intrinsic's value is 0, so that LLVM drops the addition and keeps the fetch.
         const int lines = config["fetch_lines"], tile_rows = config["rows"], tile_cols = config["cols"];
         auto fetch = [&](const Expr &step, const Expr &tile, const Expr &per_tile) -> Expr {
-            if (lines == 0) return 0.0f;
+            if (lines == 0) return 0;
             if (!st.line.defined()) {
                 Expr address = next(s / lines + i * (per_tile / lines)) + cast<uint64_t>((s % lines) * 64);
                 st.line = Func("line");
                 st.line(s, i) = Internal::Call::make(Int(32), Internal::Call::prefetch, {reinterpret(Handle(), address), 0, 1, 1},
                                                      Internal::Call::Intrinsic);
             }
-            return cast<float>(st.line(step, tile));
+            return st.line(step, tile);
         };
 
         // State read: Y = (gamma e) S0 and (gamma q) S0 in one product of 2C rows.
         st.rk = RDom(0, K, "rk");
         st.prod = Func("prod");
         st.prod(jl, m, p) = 0.0f;
-        Expr column_tile = jl / tile_cols + p * (panel / tile_cols);
+        Expr tile = m / tile_rows + (jl / tile_cols + p * (panel / tile_cols)) * (2 * C / tile_rows);
         if (st.low) {
             // bfloat16 products, float32 sums. Channel c is paired with channel c + K/2, so that packing needs no shuffle.
             st.rk = RDom(0, K / 2, "rk");
             st.read16 = Func("read16");
             st.read16(c, m) = pack_bf16(st.read(c, m), st.read(c + K / 2, m));
             st.state16 = Func("state16");
-            Expr lines_of_row = fetch(2 * c, column_tile, K) + fetch(2 * c + 1, column_tile, K);
-            st.state16(jl, c, p) = pack_bf16(s0(jl, c, p) + lines_of_row, s0(jl, c + K / 2, p));
-            st.prod(jl, m, p) = dot_bf16(st.prod(jl, m, p), st.read16(st.rk, m), st.state16(jl, st.rk, p));
+            st.state16(jl, c, p) = pack_bf16(s0(jl, c, p), s0(jl, c + K / 2, p));
+            Expr fetched = cast<uint32_t>(fetch(st.rk, tile, K / 2));
+            st.prod(jl, m, p) = dot_bf16(st.prod(jl, m, p), st.read16(st.rk, m), st.state16(jl, st.rk, p) + fetched);
         } else {
-            Expr tile = m / tile_rows + column_tile * (2 * C / tile_rows);
-            st.prod(jl, m, p) += st.read(st.rk, m) * s0(jl, st.rk, p) + fetch(st.rk / 2, tile, K / 2);
+            st.prod(jl, m, p) += st.read(st.rk, m) * s0(jl, st.rk, p) + cast<float>(fetch(st.rk / 2, tile, K / 2));
         }
         st.y = Func("y");
         st.y(jl, m, p) = st.prod(jl, m, p);

@@ -43,7 +43,6 @@ Space cpu_core_chunk_space(const Machine &m, const Size &size, bool low, bool sn
         return std::max(c["rows"], c["state_rows"]) * c["cols"] / m.lanes <= m.registers - m.registers / 8;
     });
     s.add("unroll_k", ParamKind::Schedule, {2, 4, 8}, 2);
-    if (low) s.require("low precision reads the state in tiles of eight rows", [](const Config &c) { return c["rows"] == 8; });
     s.add("stage_from", ParamKind::Schedule, {1, 2, 4, 8}, 4);
     s.add("dot_s", ParamKind::Schedule, {1, 2, 4}, narrow ? 2 : 4);
     s.add("dot_registers", ParamKind::Schedule, {4, 8, 16}, narrow ? 8 : 16);
@@ -89,10 +88,7 @@ void cpu_apply_core_chunk(CoreChunkStages &st, const Config &k, const Machine &m
         st.state16.compute_at(st.y, jo).store_in(stack).vectorize(st.jl, vec).unroll(st.jl);
         per_panel(st.rows16).vectorize(st.jl, vec).unroll(st.r);
     }
-    if (st.line.defined()) {
-        if (st.low) st.line.compute_at(st.state16, st.c); else st.line.compute_at(st.prod, ko);
-        st.line.store_in(stack).unroll(st.s);
-    }
+    if (st.line.defined()) st.line.compute_at(st.prod, ko).store_in(stack).unroll(st.s);
 
     // Substitution and output: one vector of columns at a time, all rows of the chunk in registers.
     per_panel(st.rows).split(st.jl, jo, ji, vec).reorder(ji, st.r, jo).vectorize(ji).unroll(st.r);
