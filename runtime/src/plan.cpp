@@ -889,11 +889,9 @@ private:
             need.family = Family::kCoreBlock;
             p_.block = dispatch_.find(need, p_.kp, p_.vp);
         }
-        // One token has no use for chunks, and decoding counts nanoseconds.
         need.family = Family::kCoreChunk;
         need.precision = a_.precision == GDN_PRECISION_LOW ? Precision::kLow : Precision::kF32;
-        const bool one = entry_ == Entry::kStep && p_.step && need.precision == Precision::kF32;
-        p_.chunk = one ? nullptr : dispatch_.find(need, p_.kp, p_.vp);
+        p_.chunk = dispatch_.find(need, p_.kp, p_.vp);
         if (a_.precision == GDN_PRECISION_LOW && !p_.chunk) {
             return check_.unsupported("precision low: no such kernel for variant %s, K=%d, V=%d on this machine", facts_->name, p_.k, p_.v);
         }
