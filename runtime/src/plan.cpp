@@ -972,9 +972,12 @@ gdn_status check_values(const Plan &plan) {
     // NaN passes: it is not outside a unit, and the operator contains it.
     const auto scan = [&plan](int source, float low, float high, const char *unit) -> gdn_status {
         const TokenView &view = plan.source[source];
+        if (!view.data) {
+            return GDN_STATUS_OK;
+        }
         const int64_t sequences = plan.cu.data ? 1 : plan.n;
         const int32_t heads = view.per_value_head ? plan.hv : plan.h;
-        for (int64_t b = 0; view.data && b < sequences; b++) {
+        for (int64_t b = 0; b < sequences; b++) {
             for (int64_t t = 0; t < plan.tokens; t++) {
                 for (int32_t h = 0; h < heads; h++) {
                     const char *row = view.data + b * view.sequence + t * view.token + h * view.head;
