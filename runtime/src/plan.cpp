@@ -274,6 +274,9 @@ constexpr VariantFacts kVariants[] = {
     {"fg2_plus", StageVariant::kFg2Plus, false, true, false, false, false, false, true, true, false, false},
 };
 
+/// Key and value channels from which GDN_PRECISION_LOW has an effect.
+constexpr int32_t kFewestLowChannels = 64;
+
 class Builder {
 public:
     Builder(const Dispatch &dispatch, const gdn_args &args, Entry entry, Plan *plan)
@@ -890,9 +893,11 @@ private:
             p_.block = dispatch_.find(need, p_.kp, p_.vp);
         }
         need.family = Family::kCoreChunk;
-        need.precision = a_.precision == GDN_PRECISION_LOW ? Precision::kLow : Precision::kF32;
+        // Small heads gain nothing from low precision and have few numbers over which its error would average.
+        const bool low = a_.precision == GDN_PRECISION_LOW && p_.kp >= kFewestLowChannels && p_.vp >= kFewestLowChannels;
+        need.precision = low ? Precision::kLow : Precision::kF32;
         p_.chunk = dispatch_.find(need, p_.kp, p_.vp);
-        if (a_.precision == GDN_PRECISION_LOW && !p_.chunk) {
+        if (low && !p_.chunk) {
             return check_.unsupported("precision low: no such kernel for variant %s, K=%d, V=%d on this machine", facts_->name, p_.k, p_.v);
         }
         if (!p_.step && p_.snapshot_count && p_.snapshot_kind == GDN_SNAPSHOT_LAST_TOKENS) {
