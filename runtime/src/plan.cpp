@@ -893,12 +893,16 @@ private:
             p_.block = dispatch_.find(need, p_.kp, p_.vp);
         }
         need.family = Family::kCoreChunk;
-        // Small heads gain nothing from low precision and have few numbers over which its error would average.
-        const bool low = a_.precision == GDN_PRECISION_LOW && p_.kp >= kFewestLowChannels && p_.vp >= kFewestLowChannels;
+        const bool low = a_.precision == GDN_PRECISION_LOW;
         need.precision = low ? Precision::kLow : Precision::kF32;
         p_.chunk = dispatch_.find(need, p_.kp, p_.vp);
         if (low && !p_.chunk) {
             return check_.unsupported("precision low: no such kernel for variant %s, K=%d, V=%d on this machine", facts_->name, p_.k, p_.v);
+        }
+        if (low && (p_.kp < kFewestLowChannels || p_.vp < kFewestLowChannels)) {
+            // Small heads gain nothing from low precision and have few numbers over which its error would average.
+            need.precision = Precision::kF32;
+            p_.chunk = dispatch_.find(need, p_.kp, p_.vp);
         }
         if (!p_.step && p_.snapshot_count && p_.snapshot_kind == GDN_SNAPSHOT_LAST_TOKENS) {
             return check_.unsupported(
