@@ -39,7 +39,7 @@ struct CoreChunkStages {
     Halide::Func last;     // (c), or () when scalar: decay of the whole chunk
     std::vector<PairLevel> levels;
     Halide::Func mix;      // (s, m)       T, then A_qk
-    Halide::Func line;     // (s, i, p)    fetches one line of a coming row; value 0. Undefined when nothing is fetched
+    Halide::Func line;     // (s, i)       fetches one line of a coming row; value 0. Undefined when nothing is fetched
     Halide::Func prod;     // (jl, m, p)   read S0
     Halide::Func y;        // (jl, m, p)   its stored copy
     Halide::Func solve;    // (jl, r, p)   forward substitution (I + T) R = U - Y

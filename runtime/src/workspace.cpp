@@ -78,10 +78,11 @@ Division divide(const Plan &plan, const Dispatch &dispatch, int32_t threads) {
     }
     const int64_t units = plan.n * plan.hv;
     if (units < threads) {
-        // Too few heads: cut the value channels, whose columns do not meet before o. Chunks only: a step is over too soon.
+        // Too few heads: cut the value channels, whose columns do not meet before o. Chunks only: a step is over too soon. Not with blocks:
+        // they have no kernels for slices, and steps in their place would round otherwise.
         for (int32_t slices = (int32_t)std::min<int64_t>(threads / units, most_slices(plan)); slices > 1; slices--) {
             const int32_t columns = plan.vp / slices;
-            if (plan.vp % slices || columns % 16 || longest <= plan.run.short_steps || !plan.chunk) {
+            if (plan.vp % slices || columns % 16 || longest <= plan.run.short_steps || !plan.chunk || plan.block) {
                 continue;
             }
             Need need;

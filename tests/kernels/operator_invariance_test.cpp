@@ -192,5 +192,23 @@ TEST(OperatorRepeat, Repeats) {
     }
 }
 
+// Blocks with snapshots are another arithmetic than steps: threads must not decide which of them runs.
+TEST(OperatorSnapshots, ThreadsGiveTheSameBits) {
+    for (const std::string &target : targets()) {
+        Case c;
+        c.K = c.V = 128;
+        c.lengths = {264};
+        c.n_snapshots = 8;
+        std::vector<unsigned char> bits;
+        for (int threads : {1, 2, 4}) {
+            Problem problem(c);
+            problem.reset();
+            ASSERT_EQ(problem.run(Context(target, threads)), GDN_STATUS_OK) << gdn_last_error();
+            if (threads == 1) bits = problem.output_bits();
+            EXPECT_EQ(problem.output_bits(), bits) << target << ", " << threads << " threads";
+        }
+    }
+}
+
 }  // namespace
 }  // namespace gdn_test
