@@ -232,6 +232,57 @@ GDN_API gdn_status gdn_forward(gdn_context *context, const gdn_args *args, void 
 /** One token per sequence: as gdn_forward with T = 1, by the shortest way. Allocates nothing when given a workspace. */
 GDN_API gdn_status gdn_step(gdn_context *context, const gdn_args *args, void *workspace, size_t workspace_bytes);
 
+/* ---- the mixer: between the projections ------------------------------------------------------------------------ */
+
+typedef enum gdn_activation { GDN_ACTIVATION_NONE = 0, GDN_ACTIVATION_SILU = 1, GDN_ACTIVATION_SIGMOID = 2 } gdn_activation;
+
+/** Everything between a layer's input projections and its output projection, in one call (method: fla's layers, transformers' Qwen3-Next):
+ *
+ *     x = act(conv(x))   for x in q, k, v     causal depthwise convolution of width W along T, per channel; weight tap W-1 meets the newest token
+ *     o = operator(q, k, v, gates)            gdn_args: l2 norm, gate maps, recurrence
+ *     y = rms_norm(o) * norm_weight * act(z)  per token and value head over V: o / sqrt(mean o^2 + eps)
+ *
+ *   op->q, k, v   the projections, before the convolution: [B, T, H|HV, K|V], f32, bf16 or f16; views into one tensor are fine
+ *   op->o         receives y [B, T, HV, V]; dtype of q
+ *   conv_weight_q, _k [H, K, W], conv_weight_v [HV, V, W] f32, 2 <= W <= 8: all three or none (no convolution, conv_activation still holds).
+ *                 Fastest where neighbouring channels are neighbours in memory (strides [K, 1, H K]); a checkpoint's order costs a
+ *                 transposition per call.
+ *   conv_bias_q, _k [H, K], conv_bias_v [HV, V] f32; absent = 0
+ *   conv_initial_q, _k [N, W-1, H, K], conv_initial_v [N, W-1, HV, V]: the last W-1 inputs, oldest first, dtype of q; absent = zeros.
+ *   conv_final_q, _k, _v   like them; absent = not wanted. May be exactly the initial ones, else must not overlap. With op->initial_slots
+ *                 or final_slots these are pools [slots, W-1, ..], read and written at the same slots as the states (-1 = zeros).
+ *   z             [B, T, HV, V] logits of the output gate, any float dtype; absent = no gate
+ *   norm_weight   [V] f32, shared by the heads; absent = ones. Without `output_norm` it must be absent.
+ *
+ * Token tensors' innermost stride must be 1. op->snapshots are refused here: they would be states without their convolution's inputs.
+ * Sequences shorter than W - 1 keep what is still inside the window of the old state. */
+typedef struct gdn_mixer_args {
+    size_t struct_size;
+    const gdn_args *op;
+    gdn_activation conv_activation; /**< none or silu (default silu) */
+    gdn_activation gate_activation; /**< of z: silu or sigmoid; must be given where z is */
+    int32_t output_norm;            /**< 1 (default): RMS norm; 0: only the gate, if any */
+    float norm_eps;                 /**< default 1e-5 */
+
+    gdn_tensor conv_weight_q, conv_weight_k, conv_weight_v;
+    gdn_tensor conv_bias_q, conv_bias_k, conv_bias_v;
+    gdn_tensor conv_initial_q, conv_initial_k, conv_initial_v;
+    gdn_tensor conv_final_q, conv_final_k, conv_final_v;
+    gdn_tensor z, norm_weight;
+} gdn_mixer_args;
+
+/** Sets every field to its default. `op` stays NULL. */
+GDN_API void gdn_mixer_args_init(gdn_mixer_args *args);
+
+/** Bytes of workspace for these arguments on this context. Independent of T. */
+GDN_API gdn_status gdn_mixer_workspace_size(const gdn_context *context, const gdn_mixer_args *args, size_t *bytes);
+
+/** The mixer over whole sequences, states in and out. Workspace as in gdn_forward. */
+GDN_API gdn_status gdn_mixer_forward(gdn_context *context, const gdn_mixer_args *args, void *workspace, size_t workspace_bytes);
+
+/** One token per sequence, by the shortest way. Allocates nothing when given a workspace. */
+GDN_API gdn_status gdn_mixer_step(gdn_context *context, const gdn_mixer_args *args, void *workspace, size_t workspace_bytes);
+
 /* ---- what runs and why --------------------------------------------------------------------------------------- */
 
 typedef struct gdn_kernel_info {
