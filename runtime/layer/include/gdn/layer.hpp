@@ -69,10 +69,12 @@ struct Config {
     /// Throws Error unless every field is in range and they go together.
     void validate() const;
 
-    /// JSON text with the names above; enums as "gdn2", "chunk", "fused_recurrent", "silu", "softplus" ... Unknown fields are refused.
+    /// JSON text with the names above; enums as "gdn2", "chunk", "fused_recurrent", "silu", "softplus" ... `kind` must be there, other absent
+    /// fields are those of defaults(kind). Unknown and repeated fields are refused, and what validate() refuses.
     static Config from_json(const std::string &text);
     std::string to_json() const;
-    /// What people publish: "gdn", "kda", "gdn2", "fg2", "fg2_plus" with the defaults of fla's layer of that name.
+    /// What people publish: "gdn", "kda", "gdn2" with the defaults of fla's layer of that name, "fg2", "fg2_plus" with their port's. GDN-2's
+    /// output gate stays unspecified (fla has sigmoid, NVIDIA SiLU), and fla's GDN, 256 x 512, must be narrowed: the operator ends at 256.
     static Config defaults(Kind kind);
 };
 
@@ -107,8 +109,10 @@ enum class Layout { kGdn, kFlaGdn2, kNvGdn2, kFlaGdn, kFlaKda, kKimiLinear, kKim
 Layout layout_from_name(const std::string &name);  ///< "gdn", "fla-gdn2", "nv-gdn2", "fla-gdn", "fla-kda", "kimi-linear", "kimi-linear-fused", "fg2", "qwen3-next"
 std::string name_of(Layout layout);
 
-/// A file as it is: names, shapes, values widened to float32.
-StateDict read_safetensors(const std::string &path, std::map<std::string, std::string> *metadata = nullptr);
+/// A file as it is: names, shapes, values widened to float32 (F64 is rounded; an integer that float32 does not hold is refused). With a prefix
+/// only the tensors under it are read: one layer of a whole model's file.
+StateDict read_safetensors(
+    const std::string &path, std::map<std::string, std::string> *metadata = nullptr, const std::string &prefix = "");
 /// Writes float32 tensors, to a temporary beside `path` that then takes its name.
 void write_safetensors(const std::string &path, const StateDict &tensors, const std::map<std::string, std::string> &metadata = {});
 
@@ -124,7 +128,7 @@ public:
     std::int64_t sequences = 0;
     std::vector<float> recurrent;                     ///< [N, HV, K, V]
     std::vector<float> conv_q, conv_k, conv_v;        ///< [N, W-1, channels]; empty without short convolution
-    void save(const std::string &path) const;         ///< one safetensors file
+    void save(const std::string &path, const Config &config) const;  ///< one safetensors file; load() wants the same sizes
     static State load(const std::string &path, const Config &config);
     void reset();                                     ///< all zeros: the start of sequences
 };
