@@ -259,6 +259,21 @@ gdn_status start(gdn_context *context) {
     return status;
 }
 
+/// The caller's items, which lanes take in turn.
+struct Items {
+    int64_t count;
+    void (*body)(void *arg, int64_t i);
+    void *arg;
+    std::atomic<int64_t> next{0};
+};
+
+void run_items(void *arg, int64_t) {
+    Items &items = *static_cast<Items *>(arg);
+    for (int64_t i; (i = items.next.fetch_add(1, std::memory_order_relaxed)) < items.count;) {
+        items.body(items.arg, i);
+    }
+}
+
 }  // namespace
 }  // namespace gdn
 
@@ -364,6 +379,28 @@ gdn_status gdn_set_target(gdn_context *context, const char *target) {
         return report(context, fail(GDN_STATUS_INVALID_ARGUMENT, "target is NULL, expected a name or \"auto\""));
     }
     return report(context, set_target(context, target));
+}
+
+int32_t gdn_context_threads(const gdn_context *context) { return context ? context->threads : 0; }
+
+gdn_status gdn_context_run(gdn_context *context, int64_t n, void (*body)(void *arg, int64_t i), void *arg) {
+    if (!context) {
+        return fail(GDN_STATUS_INVALID_ARGUMENT, "context is NULL");
+    }
+    if (!body || n < 0) {
+        return report(context, !body ? fail(GDN_STATUS_INVALID_ARGUMENT, "body is NULL, expected a function")
+                                     : fail(GDN_STATUS_INVALID_ARGUMENT, "n is %lld, expected 0 or more", static_cast<long long>(n)));
+    }
+    Items items = {n, body, arg};
+    const int64_t lanes = n < context->threads ? n : context->threads;
+    if (lanes <= 1) {
+        run_items(&items, 0);
+    } else if (context->options.parallel_for) {
+        context->options.parallel_for(context->options.parallel_for_user, lanes, run_items, &items);
+    } else {
+        context->pool->run(static_cast<int32_t>(lanes), run_items, &items);
+    }
+    return GDN_STATUS_OK;
 }
 
 gdn_status gdn_apply_overrides(gdn_context *context, const char *text, size_t size) {

@@ -217,6 +217,13 @@ GDN_API void gdn_context_destroy(gdn_context *context);
 /** Forces a target of gdn_list_targets() ("x86_avx2"), or "auto". Unknown names and targets that the machine cannot run are refused. */
 GDN_API gdn_status gdn_set_target(gdn_context *context, const char *target);
 
+/** Threads that a call on this context may use, at least 1; 0 without a context. */
+GDN_API int32_t gdn_context_threads(const gdn_context *context);
+
+/** Runs body(arg, i) for every i in [0, n), in any order, on the context's threads or through its parallel_for, and returns when all are done:
+ * for the caller's work between calls. On the calling thread alone while another call has the threads. body must not throw. */
+GDN_API gdn_status gdn_context_run(gdn_context *context, int64_t n, void (*body)(void *arg, int64_t i), void *arg);
+
 /* ---- the operator -------------------------------------------------------------------------------------------- */
 
 /** Bytes of workspace that gdn_forward and gdn_step want for these arguments on this context. Independent of T. */
