@@ -24,6 +24,8 @@ template <typename E> int number_of(const E &value) {
 
 constexpr gdn_dtype kUnknownDtype = (gdn_dtype)7;
 
+}  // namespace
+
 gdn_dtype dtype_of(const gdn_tensor &t) {
     const int number = number_of(t.dtype);
     return number >= GDN_DTYPE_NONE && number <= GDN_DTYPE_I64 ? (gdn_dtype)number : kUnknownDtype;
@@ -45,6 +47,8 @@ Type type_of(gdn_dtype dtype) { return dtype == GDN_DTYPE_F32 ? Type::kF32 : dty
 int64_t bytes_of(gdn_dtype dtype) { return dtype == GDN_DTYPE_I64 ? 8 : dtype == GDN_DTYPE_F32 || dtype == GDN_DTYPE_I32 ? 4 : 2; }
 bool is_float(gdn_dtype dtype) { return dtype == GDN_DTYPE_F32 || dtype == GDN_DTYPE_BF16 || dtype == GDN_DTYPE_F16; }
 
+namespace {
+
 struct ShapeText {
     char text[160];
 };
@@ -59,7 +63,8 @@ ShapeText shape_text(int32_t ndim, const int64_t *shape) {
     return out;
 }
 
-/// A tensor counts as given when it has memory, or has none because it has no elements.
+}  // namespace
+
 bool present(const gdn_tensor &t) {
     if (t.data) {
         return true;
@@ -72,21 +77,21 @@ bool present(const gdn_tensor &t) {
     return false;
 }
 
+namespace {
+
 /// Memory that a tensor spans, for the overlap checks.
 struct Span {
     const char *name;
     const gdn_tensor *tensor;
     const char *begin, *end;
+    const gdn_tensor *twin;  // of an output: the input that may be the same memory
 };
 
-class Checker {
+class Checker final : public TensorChecks {
 public:
-    gdn_status status = GDN_STATUS_OK;
-
     bool ok() const { return status == GDN_STATUS_OK; }
 
-    /// Rank, dtype kind, extents (-1: any), strides, alignment. Notes the span.
-    bool tensor(const char *name, const gdn_tensor &t, int32_t ndim, const int64_t *expected, bool inner_one, bool output) {
+    bool tensor(const char *name, const gdn_tensor &t, int32_t ndim, const int64_t *expected, bool inner_one, bool output) override {
         if (t.ndim != ndim) {
             return bad("%s has %d dimensions, expected %d: [%s]", name, t.ndim, ndim, expected_text(ndim, expected).text);
         }
@@ -132,8 +137,16 @@ public:
         }
         const char *begin = static_cast<const char *>(t.data);
         Span &span = output ? outputs_[output_count_++] : inputs_[input_count_++];
-        span = {name, &t, begin, empty ? begin : begin + (last + 1) * size};
+        span = {name, &t, begin, empty ? begin : begin + (last + 1) * size, nullptr};
         return true;
+    }
+
+    void may_be(const gdn_tensor &final, const gdn_tensor &initial) override {
+        for (int32_t i = 0; i < output_count_; i++) {
+            if (outputs_[i].tensor == &final) {
+                outputs_[i].twin = &initial;
+            }
+        }
     }
 
     template <typename... A> [[gnu::cold]] bool bad(const char *format, A... a) {
@@ -149,7 +162,7 @@ public:
     bool overlaps(const gdn_tensor *initial, const gdn_tensor *final) {
         for (int32_t i = 0; i < output_count_; i++) {
             for (int32_t j = 0; j < input_count_; j++) {
-                if (outputs_[i].tensor == final && inputs_[j].tensor == initial) {
+                if ((outputs_[i].tensor == final && inputs_[j].tensor == initial) || outputs_[i].twin == inputs_[j].tensor) {
                     continue;
                 }
                 if (meet(outputs_[i], inputs_[j])) {
@@ -250,7 +263,7 @@ private:
         return true;
     }
 
-    Span inputs_[16], outputs_[3];
+    Span inputs_[32], outputs_[8];  // with the mixer's
     int32_t input_count_ = 0, output_count_ = 0;
 };
 
@@ -279,11 +292,11 @@ constexpr int32_t kFewestLowChannels = 64;
 
 class Builder {
 public:
-    Builder(const Dispatch &dispatch, const gdn_args &args, Entry entry, Plan *plan)
-        : dispatch_(dispatch), a_(args), entry_(entry), p_(*plan) {}
+    Builder(const Dispatch &dispatch, const gdn_args &args, Entry entry, Plan *plan, PlanExtension *extension)
+        : dispatch_(dispatch), a_(args), entry_(entry), p_(*plan), extension_(extension) {}
 
     gdn_status run() {
-        if (options() && tensors() && states() && sequences() &&
+        if (options() && tensors() && states() && sequences() && extension() &&
             check_.overlaps(&a_.initial_state, state_in_place_ ? &a_.final_state : nullptr) && slots() && kernels()) {
             return GDN_STATUS_OK;
         }
@@ -291,6 +304,12 @@ public:
     }
 
 private:
+    bool extension() {
+        p_.mixing = false;
+        check_.status = extension_ ? extension_->check(check_, &p_) : GDN_STATUS_OK;
+        return check_.ok();
+    }
+
     bool options() {
         const auto range = [this](const char *name, const auto &value, int count) {
             const int number = number_of(value);
@@ -662,7 +681,7 @@ private:
                 }
             }
         }
-        const bool shared = state_in_place_ && (p_.initial_slots.data || p_.final_slots.data);
+        const bool shared = (state_in_place_ || check_.in_place) && (p_.initial_slots.data || p_.final_slots.data);
         if (!p_.final_slots.data && !shared) {
             return true;
         }
@@ -923,6 +942,7 @@ private:
     const gdn_args &a_;
     const Entry entry_;
     Plan &p_;
+    PlanExtension *const extension_;
     Checker check_;
     const VariantFacts *facts_ = nullptr;
     int64_t batch_ = 0, tokens_ = 0;
@@ -950,7 +970,7 @@ float half_to_float(uint16_t bits, Type type) {
 
 }  // namespace
 
-gdn_status make_plan(const Dispatch &dispatch, const gdn_args *args, Entry entry, Plan *plan) {
+gdn_status make_plan(const Dispatch &dispatch, const gdn_args *args, Entry entry, Plan *plan, PlanExtension *extension) {
     if (!args) {
         return fail(GDN_STATUS_INVALID_ARGUMENT, "args is NULL");
     }
@@ -961,7 +981,7 @@ gdn_status make_plan(const Dispatch &dispatch, const gdn_args *args, Entry entry
     if (dispatch.target() < 0) {
         return fail(GDN_STATUS_UNSUPPORTED, "this machine runs no target of this library");
     }
-    return Builder(dispatch, *args, entry, plan).run();
+    return Builder(dispatch, *args, entry, plan, extension).run();
 }
 
 const char *variant_name(gdn_variant variant) { return kVariants[variant].name; }

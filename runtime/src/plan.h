@@ -105,6 +105,10 @@ struct Plan {
     const KernelRow *v_first_step;
     RunParams run;
 
+    // mixer: q and k, v come from, and o goes to, rows of workspace; see mixer_calls.h
+    bool mixing;
+    int32_t raw_element;  // bytes of an element of the caller's q, k and v
+
     bool aligned() const { return k == kp && v == vp; }
     /// States are driven in the caller's final_state; no copy of it in workspace.
     bool direct() const { return final.data && !v_first && aligned(); }
@@ -129,9 +133,42 @@ struct Plan {
 
 enum class Entry : uint8_t { kForward, kStep };
 
+gdn_dtype dtype_of(const gdn_tensor &t);
+const char *dtype_name(gdn_dtype dtype);
+Type type_of(gdn_dtype dtype);
+int64_t bytes_of(gdn_dtype dtype);
+bool is_float(gdn_dtype dtype);
+/// A tensor counts as given when it has memory, or has none because it has no elements.
+bool present(const gdn_tensor &t);
+
+/// What checks the tensors of a call, as a PlanExtension sees it.
+class TensorChecks {
+public:
+    /// Rank, extents (-1: any), strides, alignment. Notes what memory the tensor spans: no output may meet another tensor.
+    virtual bool tensor(const char *name, const gdn_tensor &t, int32_t ndim, const int64_t *expected, bool inner_one, bool output) = 0;
+    /// But `final` may be exactly the memory of `initial`.
+    virtual void may_be(const gdn_tensor &final, const gdn_tensor &initial) = 0;
+
+    gdn_status status = GDN_STATUS_OK;
+    bool in_place = false;  // some state of the extension is, so that its slots must not be written by one and read by another sequence
+
+protected:
+    ~TensorChecks() = default;
+};
+
+/// Tensors that a call has beside the operator's.
+class PlanExtension {
+public:
+    /// Called when everything but overlaps and slots has been checked and before kernels are chosen. On failure the text is set.
+    virtual gdn_status check(TensorChecks &checks, Plan *plan) = 0;
+
+protected:
+    ~PlanExtension() = default;
+};
+
 /// Checks every argument and fills `plan`. On failure nothing has been written but the thread's error text.
 /// Reads tensor data of cu_seqlens and slots only, unless `check_values`.
-gdn_status make_plan(const Dispatch &dispatch, const gdn_args *args, Entry entry, Plan *plan);
+gdn_status make_plan(const Dispatch &dispatch, const gdn_args *args, Entry entry, Plan *plan, PlanExtension *extension = nullptr);
 
 /// GDN_CHECK_VALUES: reads g and the gates whose sign the variant depends on.
 gdn_status check_values(const Plan &plan);
