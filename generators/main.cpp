@@ -136,6 +136,7 @@ void print_list(const List &list) {
 string enum_value(const string &type, const string &text) {
     static const std::map<string, string> names{
         {"", "kNone"}, {"stage", "kStage"}, {"map", "kMap"}, {"core_chunk", "kCoreChunk"}, {"core_step", "kCoreStep"}, {"core_block", "kCoreBlock"}, {"store", "kStore"},
+        {"short_conv", "kShortConv"}, {"gated_norm", "kGatedNorm"},
         {"kfirst", "kKFirst"}, {"vfirst", "kVFirst"}, {"gdn", "kGdn"}, {"kda", "kKda"}, {"gdn2", "kGdn2"}, {"fg2_plus", "kFg2Plus"},
         {"log", "kLog"}, {"linear", "kLinear"}, {"norm", "kNorm"}, {"logits", "kLogits"}, {"copy", "kCopy"}, {"sigmoid", "kSigmoid"},
         {"exp", "kExp"}, {"softplus", "kSoftplus"}, {"lower_bound", "kLowerBound"}, {"l2norm", "kL2Norm"},
@@ -168,7 +169,8 @@ string table_row(const List &list, const KernelSpec &k, const std::map<int, int>
         << enum_value("Family", k.family) << ", Precision::" << (k.param("precision") == "low" ? "kLow" : "kF32") << ", " << decay << ", "
         << erase << ", " << enum_value("Layout", k.param("layout").empty() ? "kfirst" : k.param("layout")) << ", "
         << enum_value("StageVariant", k.param("variant")) << ", " << enum_value("Form", k.param("form")) << ", "
-        << enum_value("MapKind", k.param("kind")) << ", " << enum_value("Type", k.param("dtype")) << ",\n     " << size.k << ", " << size.v
+        << enum_value("MapKind", k.param("kind")) << ", " << enum_value("Type", k.param("dtype")) << ", "
+        << enum_value("Type", k.param("z_dtype")) << ", " << (k.param("width").empty() || k.param("width") == "any" ? "0" : k.param("width")) << ",\n     " << size.k << ", " << size.v
         << ", " << panel << ", " << chunk << ", " << (is_chunk ? rows : 0) << ", " << (is_chunk ? cols : 0) << ", "
         << fetch_lines << ", " << slots << ",\n     {" << value("time_block") << ", " << value("task_grain") << ", " << value("short_steps")
         << ", " << value("tail_steps") << ", " << value("v_slice_min") << "}},\n";

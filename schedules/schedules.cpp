@@ -28,6 +28,26 @@ void apply_core_step(CoreStepStages &st, const Config &config, const Machine &m)
     }
 }
 
+Space short_conv_space(const Machine &m) { return m.schedule == "reference" ? Space() : cpu_short_conv_space(m); }
+
+void apply_short_conv(ShortConvStages &st, const Config &config, const Machine &m) {
+    if (m.schedule == "reference") {
+        reference_apply_short_conv(st, m);
+    } else {
+        cpu_apply_short_conv(st, config, m);
+    }
+}
+
+Space gated_norm_space(const Machine &m) { return m.schedule == "reference" ? reference_gated_norm_space() : cpu_gated_norm_space(m); }
+
+void apply_gated_norm(GatedNormStages &st, const Config &config, const Machine &m) {
+    if (m.schedule == "reference") {
+        reference_apply_gated_norm(st, m);
+    } else {
+        cpu_apply_gated_norm(st, config, m);
+    }
+}
+
 Space space_of(const std::string &family, const std::map<std::string, std::string> &params, const Machine &m) {
     const bool block = family == "core_block";
     if (family == "core_chunk" || block) {
@@ -38,6 +58,8 @@ Space space_of(const std::string &family, const std::map<std::string, std::strin
     if (family == "stage") return stage_space(m, params.at("size") == "any", params.at("form"));
     if (family == "map") return map_space(m);
     if (family == "store") return store_space(m);
+    if (family == "short_conv") return short_conv_space(m);
+    if (family == "gated_norm") return gated_norm_space(m);
     return {};
 }
 

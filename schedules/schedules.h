@@ -5,6 +5,8 @@
 
 #include "../generators/core_chunk.h"
 #include "../generators/core_step.h"
+#include "../generators/gated_norm.h"
+#include "../generators/short_conv.h"
 #include "machine.h"
 #include "rows.h"
 #include "space.h"
@@ -16,6 +18,12 @@ void apply_core_chunk(CoreChunkStages &st, const Config &config, const Machine &
 
 Space core_step_space(const Machine &machine, const Size &size, bool v_first);
 void apply_core_step(CoreStepStages &st, const Config &config, const Machine &machine);
+
+Space short_conv_space(const Machine &machine);
+void apply_short_conv(ShortConvStages &st, const Config &config, const Machine &machine);
+
+Space gated_norm_space(const Machine &machine);
+void apply_gated_norm(GatedNormStages &st, const Config &config, const Machine &machine);
 
 // The space of a kernel of the list, from its family and parameters.
 Space space_of(const std::string &family, const std::map<std::string, std::string> &params, const Machine &machine);

@@ -102,11 +102,26 @@ inline Expr softplus_decay(const Expr &rate, const Expr &x) {
     return exp2_in_range(at_least(rate * -1.44269504088896341f * softplus(x), -127.0f));
 }
 
-// 1 / (1 + exp(-x)), the denominator rounded once. Exactly 0 and 1 at -infinity and infinity: from x = -88.38 down it is infinite, and only
-// the factor of exp's excess, which may be negative, stays finite.
-inline Expr sigmoid(const Expr &x) {
-    const detail::Exp e = detail::exp_parts(-at_most(at_least(x, -88.7f), 88.03f));
-    return 1.0f / (e.excess * at_most(e.power, 0x1p127f) + detail::strict_add(e.power, 1.0f));
+namespace detail {
+
+constexpr float kClosed = -88.7f;  // sigmoid is 0 from here down
+
+// 1 + exp(-x) for x >= kClosed or NaN, rounded once. From x = -88.38 down it is infinite, and only the factor of exp's excess, which may be
+// negative, stays finite.
+inline Expr one_plus_exp_minus(const Expr &x) {
+    const Exp e = exp_parts(-at_most(x, 88.03f));
+    return e.excess * at_most(e.power, 0x1p127f) + strict_add(e.power, 1.0f);
+}
+
+}  // namespace detail
+
+// 1 / (1 + exp(-x)). Exactly 0 and 1 at -infinity and infinity.
+inline Expr sigmoid(const Expr &x) { return 1.0f / detail::one_plus_exp_minus(at_least(x, detail::kClosed)); }
+
+// x sigmoid(x) as one quotient, so that it is a normal number down to x = -88.37. -0 at -infinity.
+inline Expr silu(const Expr &x) {
+    const Expr open = at_least(x, detail::kClosed);
+    return open / detail::one_plus_exp_minus(open);
 }
 
 // sqrt(sigmoid(x)) in one map: no gate is rounded in between.

@@ -38,7 +38,9 @@ int32_t Dispatch::key_of(const Need &n) {
     case Family::kCoreChunk: return 132 + ((int32_t)n.precision * 3 + (int32_t)n.decay) * 3 + (int32_t)n.erase;  // < 150
     case Family::kCoreStep:
         return 150 + (((int32_t)n.precision * 2 + (int32_t)n.layout) * 3 + (int32_t)n.decay) * 3 + (int32_t)n.erase;  // < 186
-    case Family::kCoreBlock: return 186 + (int32_t)n.decay * 3 + (int32_t)n.erase;  // < 195
+    case Family::kCoreBlock: return 186 + (int32_t)n.decay * 3 + (int32_t)n.erase;       // < 195
+    case Family::kShortConv: return 195 + (n.width ? 4 : 0) + (int32_t)n.dtype;          // < 203
+    case Family::kGatedNorm: return 203 + (int32_t)n.z_dtype * 4 + (int32_t)n.dtype;     // < 219
     }
     return kKeys - 1;
 }
@@ -56,6 +58,8 @@ Need need_of(const KernelRow &row) {
     n.form = row.form;
     n.map = row.map;
     n.dtype = row.dtype;
+    n.z_dtype = row.z_dtype;
+    n.width = row.width;
     return n;
 }
 

@@ -20,6 +20,8 @@ struct Need {
     Form form = Form::kNone;
     MapKind map = MapKind::kNone;
     Type dtype = Type::kNone;
+    Type z_dtype = Type::kNone;
+    int32_t width = 0;  // 4, or 0 for a run-time width
 };
 
 /// The predicate of a row: whether it may be called with this (padded) K and V. Both are multiples of 16.

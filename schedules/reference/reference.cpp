@@ -7,6 +7,7 @@ namespace gdn {
 
 using Halide::Func;
 using Halide::MemoryType;
+using Halide::TailStrategy;
 
 Space reference_core_chunk_space(const Size &size) {
     Space s;
@@ -73,6 +74,25 @@ void reference_apply_core_step(CoreStepStages &st, const Config &, const Machine
         st.s1.update().reorder(st.j, st.rw, st.h).vectorize(st.j, vec).compute_with(st.o, st.h);
         st.dots.vectorize(st.j, vec).update().reorder(st.j, st.rk).vectorize(st.j, vec);
     }
+}
+
+void reference_apply_short_conv(ShortConvStages &st, const Machine &machine) {
+    st.y.vectorize(st.c, machine.lanes, TailStrategy::GuardWithIf);
+}
+
+Space reference_gated_norm_space() {
+    Space s;
+    s.add("sums", ParamKind::Algorithm, {1}, 1);
+    return s;
+}
+
+void reference_apply_gated_norm(GatedNormStages &st, const Machine &machine) {
+    st.y.vectorize(st.d, machine.lanes, TailStrategy::GuardWithIf);
+    st.inverse.bound_extent(st.t, 1).compute_at(st.y, st.t).store_in(MemoryType::Stack);
+    place_lane_sum(st.squares, [&](Func &f) -> Func & { return f.compute_at(st.y, st.t); });
+    // What is not asked for is not read.
+    for (const Halide::Expr &gate : {st.silu, st.sigmoid}) st.y.specialize(gate).specialize(st.norm);
+    st.y.specialize(st.norm);
 }
 
 }  // namespace gdn

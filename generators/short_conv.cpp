@@ -1,0 +1,80 @@
+// Short convolution: causal, depthwise, of width W along the tokens, with bias and activation,
+//
+//   y(c, t) = act(bias(c) + sum_{i < W} w(c, i) x(c, t + i))
+//
+// Row t of x is token t - (W - 1): the caller puts W - 1 old rows before the first token. Tap W - 1 meets the newest token.
+#include "short_conv.h"
+
+#include "../schedules/schedules.h"
+#include "common/convert.h"
+#include "common/math.h"
+
+using namespace Halide;
+
+namespace gdn {
+namespace {
+
+class ShortConv : public Generator<ShortConv> {
+public:
+    GeneratorParam<std::string> dtype_name{"dtype", "f32"}, width{"width", "4"};
+    GeneratorParam<std::string> schedule_name{"schedule", "x86_avx512"}, config_text{"config", ""};
+
+    Input<int> activation{"activation"};     // 0 none, 1 silu
+    Input<Buffer<void, 2>> x{"x"};           // (c, t), W - 1 tokens more than y
+    Input<Buffer<float, 2>> w{"w"};          // (c, i)
+    Input<Buffer<float, 1>> bias{"bias"};    // (c)
+    Output<Buffer<void, 2>> y{"y"};          // (c, t)
+
+    void configure() {
+        const Type stored = storage_of(dtype_of(dtype_name));
+        x.set_type(stored);
+        y.set_type(stored);
+    }
+
+    void generate() {
+        const Dtype dtype = dtype_of(dtype_name);
+        const bool any = width.value() == "any";
+        machine = machine_of(get_target(), schedule_name);
+        config = short_conv_space(machine).parse(config_text);
+        const int taps = any ? kMaxWidth : std::stoi(width.value());
+        const Expr W = any ? w.dim(1).extent() : Expr(taps);
+        const Var c = st.c, t = st.t;
+
+        // Taps past a run-time W read tap W - 1 again and leave the sum as it is.
+        Expr sum = bias(c);
+        for (int i = 0; i < taps; i++) {
+            const Expr tap = any ? min(i, W - 1) : Expr(i);
+            const Expr longer = sum + w(c, tap) * widen(dtype, x(c, t + tap));
+            sum = any && i > 1 ? select(i < W, longer, sum) : longer;
+        }
+        st.silu = activation == 1;
+        st.one_token = y.dim(1).extent() == 1;
+        y(c, t) = narrow(dtype, select(st.silu, silu(sum), sum));
+        st.y = y;
+
+        const Expr channels = y.dim(0).extent();
+        y.dim(0).set_min(0);
+        y.dim(1).set_min(0);
+        x.dim(0).set_bounds(0, channels);
+        x.dim(1).set_bounds(0, y.dim(1).extent() + W - 1);
+        w.dim(0).set_bounds(0, channels);
+        w.dim(1).set_bounds(0, W);
+        bias.dim(0).set_bounds(0, channels);
+    }
+
+    void schedule() {
+        apply_short_conv(st, config, machine);
+        require_all_read(config);
+    }
+
+private:
+    static constexpr int kMaxWidth = 8;
+    ShortConvStages st;
+    Machine machine;
+    Config config;
+};
+
+}  // namespace
+}  // namespace gdn
+
+HALIDE_REGISTER_GENERATOR(gdn::ShortConv, short_conv)

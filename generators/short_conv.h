@@ -1,0 +1,14 @@
+// Named Funcs of short_conv; generators/short_conv.cpp defines them, schedules/ order them.
+#pragma once
+#include <Halide.h>
+
+namespace gdn {
+
+struct ShortConvStages {
+    Halide::Var c{"c"}, t{"t"};  // channel, token
+    Halide::Func y;              // (c, t)
+    Halide::Expr silu;           // whether the activation is silu
+    Halide::Expr one_token;      // whether there is one token only
+};
+
+}  // namespace gdn

@@ -1,0 +1,36 @@
+// The gated norm on CPUs, row by row: the sum of squares, then whole vectors of channels, with a loop of its own for every kind.
+#include "cpu.h"
+#include "lane_sum.h"
+
+namespace gdn {
+
+using Halide::Expr;
+using Halide::Func;
+using Halide::MemoryType;
+using Halide::TailStrategy;
+using Halide::Var;
+
+Space cpu_gated_norm_space(const Machine &machine) {
+    Space s;
+    // Machine vectors of partial sums.
+    s.add("sums", ParamKind::Algorithm, {1, 2, 4}, 16 / machine.lanes);
+    // Machine vectors of channels that go through every operation side by side.
+    s.add("abreast", ParamKind::Schedule, {1, 2, 4}, 16 / machine.lanes);
+    for (const char *name : {"sums", "abreast"}) {
+        s.require(std::string(name) + " hold at most the 16 channels that sizes are multiples of",
+            [=](const Config &c) { return c[name] * machine.lanes <= 16; });
+    }
+    return s;
+}
+
+void cpu_apply_gated_norm(GatedNormStages &st, const Config &config, const Machine &machine) {
+    Var dout("do"), din("di");
+    st.y.split(st.d, dout, din, machine.lanes * config["abreast"], TailStrategy::GuardWithIf).vectorize(din);
+    st.inverse.bound_extent(st.t, 1).compute_at(st.y, st.t).store_in(MemoryType::Stack);
+    place_lane_sum(st.squares, [&](Func &f) -> Func & { return f.compute_at(st.y, st.t); });
+    // What is not asked for is not read.
+    for (const Expr &gate : {st.silu, st.sigmoid}) st.y.specialize(gate).specialize(st.norm);
+    st.y.specialize(st.norm);
+}
+
+}  // namespace gdn
