@@ -13,8 +13,8 @@ template <typename Enum> struct Name {
 constexpr Name<Kind> kKinds[] = {
     {Kind::kGdn, "gdn"}, {Kind::kKda, "kda"}, {Kind::kGdn2, "gdn2"}, {Kind::kFg2, "fg2"}, {Kind::kFg2Plus, "fg2_plus"}};
 constexpr Name<Mode> kModes[] = {{Mode::kChunk, "chunk"}, {Mode::kFusedRecurrent, "fused_recurrent"}};
-constexpr Name<OutputGate> kOutputGates[] = {{OutputGate::kUnspecified, "unspecified"}, {OutputGate::kNone, "none"},
-    {OutputGate::kSilu, "silu"}, {OutputGate::kSigmoid, "sigmoid"}};
+constexpr Name<OutputGate> kOutputGates[] = {
+    {OutputGate::kUnspecified, "unspecified"}, {OutputGate::kNone, "none"}, {OutputGate::kSilu, "silu"}, {OutputGate::kSigmoid, "sigmoid"}};
 constexpr Name<DecayGate> kDecayGates[] = {{DecayGate::kSoftplus, "softplus"}, {DecayGate::kLowerBound, "lower_bound"}};
 constexpr Name<Layout> kLayouts[] = {{Layout::kGdn, "gdn"}, {Layout::kFlaGdn2, "fla-gdn2"}, {Layout::kNvGdn2, "nv-gdn2"},
     {Layout::kFlaGdn, "fla-gdn"}, {Layout::kFlaKda, "fla-kda"}, {Layout::kKimiLinear, "kimi-linear"},
