@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "kernel_table.h"
+#include "route.h"
 
 namespace gdn {
 
@@ -47,6 +48,9 @@ public:
     const RunParams &params(const KernelRow &row) const { return params_[&row - rows_]; }
     RunParams *mutable_params() { return params_; }
 
+    /// Routes over these rows and parameters; calls add to it.
+    RouteCache &routes() const { return routes_; }
+
     int32_t target() const { return target_; }  // index of the best target in use, -1 if the machine runs none
     const TargetRow *targets() const { return targets_; }
     int32_t target_count() const { return target_count_; }
@@ -67,6 +71,7 @@ private:
     int32_t first_[kKeys + 1];  // first_[key] .. first_[key + 1]: range of order_
     const KernelRow **order_;
     RunParams *params_;
+    mutable RouteCache routes_;
 };
 
 /// Index of the target called `name`, -1 if there is none.

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "error.h"
+#include "workspace.h"
 
 namespace gdn {
 
@@ -297,7 +298,7 @@ public:
 
     gdn_status run() {
         if (options() && tensors() && states() && sequences() && extension() &&
-            check_.overlaps(&a_.initial_state, state_in_place_ ? &a_.final_state : nullptr) && slots() && kernels()) {
+            check_.overlaps(&a_.initial_state, state_in_place_ ? &a_.final_state : nullptr) && slots() && route()) {
             return GDN_STATUS_OK;
         }
         return check_.status;
@@ -757,6 +758,54 @@ private:
     bool written_and_read(int64_t s, int64_t other, int64_t slot) {
         return check_.bad("final_slots: sequence %lld writes slot %lld, which sequence %lld reads (initial_slots)", (long long)s,
             (long long)slot, (long long)other);
+    }
+
+    /// Everything that kernels() and scratch_of() look at, as an odd number; 0 where q, k or v has no memory (nothing runs then).
+    uint64_t route_key() const {
+        for (int i = kSourceQ; i <= kSourceV; i++) {
+            if (!p_.source[i].data) {
+                return 0;
+            }
+        }
+        const bool blocks = p_.snapshot_count && p_.snapshot_kind == GDN_SNAPSHOT_LAST_TOKENS;
+        uint64_t key = 1;
+        int at = 1;
+        const auto put = [&](uint32_t value, int bits) {
+            key |= (uint64_t)value << at;
+            at += bits;
+        };
+        put((uint32_t)p_.k, 9);
+        put((uint32_t)p_.v, 9);
+        put((uint32_t)p_.variant, 3);
+        put((uint32_t)p_.decay, 2);
+        put((uint32_t)p_.gate, 1);
+        put(p_.l2norm, 1);
+        put(p_.scalar, 1);
+        put(p_.v_first, 1);
+        put((uint32_t)a_.precision, 1);
+        put(blocks, 1);
+        put(p_.mixing, 1);
+        put((uint32_t)p_.o.type, 2);
+        for (const TokenView &source : p_.source) {
+            put(source.data ? (uint32_t)source.type : 0, 2);
+        }
+        return key;
+    }
+
+    bool route() {
+        const uint64_t key = route_key();
+        if (const Route *known = key ? dispatch_.routes().find(key) : nullptr) {
+            static_cast<Route &>(p_) = *known;
+            return true;
+        }
+        if (!kernels()) {
+            return false;
+        }
+        p_.scratch = scratch_of(p_);
+        if (key) {
+            dispatch_.routes().add(key, p_);
+        }
+        return true;
     }
 
     const KernelRow *map_row(MapKind kind, Type type) const {

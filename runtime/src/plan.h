@@ -57,10 +57,8 @@ struct IndexList {
     }
 };
 
-/// Inputs of the stage, in its argument order.
-enum Source { kSourceQ, kSourceK, kSourceV, kSourceG, kSourceB, kSourceW, kSources };
-
-struct Plan {
+/// The route (kernels() and scratch_of()) comes out of the dispatch's cache: a field of it may depend on nothing but what route_key() holds.
+struct Plan : Route {
     // sizes
     int64_t n;       // sequences
     int64_t tokens;  // per sequence; the total when packed
@@ -88,22 +86,6 @@ struct Plan {
     IndexList initial_slots, final_slots, cu;
     gdn_snapshot_kind snapshot_kind;
     int64_t snapshot_count, snapshot_interval;
-
-    // route: stage row, and for every source either NULL (the stage reads the tensor) or the map row that brings it into float32 scratch
-    // first
-    const KernelRow *stage;
-    const KernelRow *map[kSources];
-    float map_pad[kSources];
-    const KernelRow *store;     // NULL where o is float32
-    const KernelRow *gla_copy;  // gla: brings v to the u rows where v is read by the stage and is not float32
-    Form form;
-
-    // cores; any of them may be missing where another can stand in
-    const KernelRow *chunk;
-    const KernelRow *step;   // K-first
-    const KernelRow *block;  // chunk that keeps the state after every token
-    const KernelRow *v_first_step;
-    RunParams run;
 
     // mixer: q and k, v come from, and o goes to, rows of workspace; see mixer_calls.h
     bool mixing;

@@ -23,7 +23,7 @@ int32_t most_slices(const Plan &plan) { return plan.run.v_slice_min > 0 ? std::m
 
 }  // namespace
 
-Arena arena_of(const Plan &plan) {
+Arena scratch_of(const Plan &plan) {
     Arena arena;
     size_t at = 0;
     const auto take = [&at](size_t floats) {
@@ -46,13 +46,18 @@ Arena arena_of(const Plan &plan) {
     arena.slots = take((size_t)arena.slot_count * 2);
     arena.pong = take(state);
     arena.home_count = 0;
+    arena.homes = arena.bytes = at;
+    return arena;
+}
+
+Arena arena_of(const Plan &plan) {
+    Arena arena = plan.scratch;
     if (!plan.direct()) {
-        const size_t used = at, one = state * sizeof(float);
+        const size_t used = arena.homes, one = (size_t)plan.kp * (size_t)plan.vp * sizeof(float);  // a multiple of 64
         const size_t fit = used < kWorkerBytes ? (kWorkerBytes - used) / one : 0;
         arena.home_count = (int32_t)std::min<size_t>(std::max<size_t>(fit, 1), (size_t)plan.hv);
+        arena.bytes = used + one * (size_t)arena.home_count;
     }
-    arena.homes = take(state * (size_t)arena.home_count);
-    arena.bytes = at;
     return arena;
 }
 

@@ -8,19 +8,9 @@
 
 namespace gdn {
 
-/// Offsets in bytes of one worker's arrays, each 64-byte aligned. All rows are float32.
-struct Arena {
-    size_t q, a, alpha, u, e, o;  // rows of the stage and of o, Plan::rows() of each
-    size_t raw[kSources];         // rows of sources that go through a map
-    size_t slice_u;               // u rows of one V slice
-    size_t slots;                 // addresses for `next`
-    size_t pong;                  // the state that a chunk writes when it may not write where it reads
-    size_t homes;                 // states of the heads worked on together, where they cannot live in final_state
-    size_t bytes;                 // of one worker
-    int32_t home_count;
-    int32_t slot_count;
-};
-
+/// The part of the layout that the route decides: all but the homes.
+Arena scratch_of(const Plan &plan);
+/// plan.scratch with the homes.
 Arena arena_of(const Plan &plan);
 
 /// How a call is cut: a task is one sequence, some heads, one slice of the value channels.
