@@ -57,8 +57,8 @@ void cpu_apply_core_step(CoreStepStages &st, const Config &k, const Machine &mac
         RVar wo("wo"), wi("wi");
         st.s1.update().split(st.j, p, jl, panel, TailStrategy::RoundUp).split(st.rw, wo, wi, unroll_k).reorder(jl, wi, wo, p, st.h)
             .vectorize(jl, vec).unroll(jl).unroll(wi);
-        st.r.compute_at(st.o, p).store_in(stack).bound_extent(st.j, panel).vectorize(st.j, vec).unroll(st.j);
-        st.dots.compute_at(st.o, p).store_in(stack).bound_extent(st.j, panel).vectorize(st.j, vec).unroll(st.j);
+        st.r.compute_at(st.o, p).store_in(stack).bound_extent(st.j, panel).bound_extent(st.h, 1).vectorize(st.j, vec).unroll(st.j);
+        st.dots.compute_at(st.o, p).store_in(stack).bound_extent(st.j, panel).bound_extent(st.h, 1).vectorize(st.j, vec).unroll(st.j);
         RVar ko("ko"), ki("ki");
         st.dots.update().split(st.rk, ko, ki, unroll_k).reorder(st.j, ki, ko).vectorize(st.j, vec).unroll(st.j).unroll(ki);
     }
