@@ -7,8 +7,7 @@ namespace gdn_test {
 namespace {
 
 TEST(Layouts, NamesGoBothWays) {
-    for (const char *name :
-        {"gdn", "fla-gdn2", "nv-gdn2", "fla-gdn", "fla-kda", "kimi-linear", "kimi-linear-fused", "fg2", "qwen3-next"})
+    for (const char *name : {"gdn", "fla-gdn2", "nv-gdn2", "fla-gdn", "fla-kda", "kimi-linear", "kimi-linear-fused", "fg2", "qwen3-next"})
         EXPECT_EQ(gdn::layer::name_of(gdn::layer::layout_from_name(name)), name);
 }
 
