@@ -165,7 +165,7 @@ private:
             bad(name, "shape: expected an array of at most " + std::to_string(kMaxDims) + ", found " + brief(shape));
         for (const json &extent : shape) {
             const std::uint64_t size = size_of(name, "shape", extent);
-            if (size > INT64_MAX || __builtin_mul_overflow(entry.count, size, &entry.count))
+            if (size > INT64_MAX || __builtin_mul_overflow(entry.count, size, &entry.count) || entry.count > INT64_MAX)
                 bad(name, "expected a shape whose product fits 64 bits, found " + shape.dump());
             entry.shape.push_back(static_cast<std::int64_t>(size));
         }

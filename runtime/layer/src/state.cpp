@@ -104,10 +104,10 @@ State State::load(const std::string &path, const Config &config) {
                                          (found == tensors.end() ? "no such tensor" : text_of(found->second.shape)));
         state.*part.values = std::move(found->second.data);
     }
-    for (const auto &[name, tensor] : tensors) {
-        if (std::none_of(expected.begin(), expected.end(), [&](const Part &part) { return name == part.name; }))
+    for (const auto &entry : tensors) {
+        if (std::none_of(expected.begin(), expected.end(), [&](const Part &part) { return entry.first == part.name; }))
             fail(GDN_STATUS_CORRUPT,
-                path + ": tensor '" + name + "': expected no such tensor in a state, found shape " + text_of(tensor.shape));
+                path + ": tensor '" + entry.first + "': expected no such tensor in a state, found shape " + text_of(entry.second.shape));
     }
     return state;
 }
