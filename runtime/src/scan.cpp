@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "mixer_calls.h"
+
 namespace gdn {
 
 LengthPlan length_plan(const Plan &plan, int64_t length) {
@@ -24,9 +26,9 @@ LengthPlan length_plan(const Plan &plan, int64_t length) {
     return {chunked, tail};
 }
 
-Scan::Scan(const Plan &plan, const Division &division, const Arena &arena, char *memory)
-    : plan_(plan), division_(division), arena_(arena), calls_(plan, division, arena, memory) {
-    o_direct_ = plan.o.type == Type::kF32 && plan.v == plan.vp;
+Scan::Scan(const Plan &plan, const Division &division, const Arena &arena, char *memory, MixerCalls *mixer)
+    : plan_(plan), division_(division), arena_(arena), mixer_(mixer), calls_(plan, division, arena, memory) {
+    o_direct_ = plan.o.type == Type::kF32 && plan.v == plan.vp && !mixer;
     for (int i = 0; i < kSources; i++) {
         group_.data[i] = zero_row();
         group_.stride[i] = 0;
@@ -39,7 +41,19 @@ void Scan::run(int64_t task) {
     const int64_t slice = task % division_.slices, unit = task / division_.slices;
     const int32_t hv0 = (int32_t)(unit % division_.groups) * division_.heads_per_task;
     const int32_t hv1 = std::min(hv0 + division_.heads_per_task, plan_.hv);
-    sequence_ = unit / division_.groups;
+    enter(unit / division_.groups, slice);
+    if (length_ == 0) {
+        empty(hv0, hv1);
+        return;
+    }
+    if (length_ == 1 && decode(hv0, hv1)) {
+        return;
+    }
+    heads(hv0, hv1);
+}
+
+void Scan::enter(int64_t sequence, int64_t slice) {
+    sequence_ = sequence;
     begin_ = plan_.sequence_begin(sequence_);
     length_ = plan_.sequence_length(sequence_);
     initial_slot_ = !plan_.initial.data ? -1 : plan_.initial_slots.data ? plan_.initial_slots[sequence_] : sequence_;
@@ -47,15 +61,7 @@ void Scan::run(int64_t task) {
     column_ = (int32_t)slice * division_.slice_columns;
     columns_ = division_.slice_columns;
     valid_columns_ = std::min(columns_, plan_.v - column_);
-    if (length_ == 0) {
-        empty(hv0, hv1);
-        return;
-    }
     tokens_ = length_plan(plan_, length_);
-    if (length_ == 1 && decode(hv0, hv1)) {
-        return;
-    }
-    heads(hv0, hv1);
 }
 
 bool Scan::readable(const StateView &view) const { return view.data && plan_.aligned() && plan_.v_first == v_first_; }
@@ -95,7 +101,6 @@ int32_t Scan::decode_run(int32_t hv, int32_t most) const {
     return std::min(most, plan_.modulo ? plan_.h - hv % plan_.h : plan_.heads_per_key - hv % plan_.heads_per_key);
 }
 
-/// One token, several heads per kernel call, states stepped where they are. False if something does not allow that; heads() does it then.
 bool Scan::decode(int32_t hv0, int32_t hv1) {
     v_first_ = plan_.v_first;
     if (plan_.snapshot_count || division_.slices > 1 || !readable(plan_.final) || !(v_first_ ? plan_.v_first_step : plan_.step)) {
@@ -148,7 +153,7 @@ bool Scan::decode(int32_t hv0, int32_t hv1) {
         }
         char *o = const_cast<char *>(plan_.o.data) + sequence_ * plan_.o.sequence + begin_ * plan_.o.token + hv * plan_.o.head;
         const int32_t o_stride = (int32_t)(n > 1 ? plan_.o.head / element : plan_.vp);
-        if (o_direct_) {
+        if (o_direct_ || mixer_) {  // the mixer's rows of o are float32
             calls_.step(v_first_, 0, n, 0, from, from_head, to, to_head, reinterpret_cast<float *>(o), o_stride);
         } else {
             calls_.step(v_first_, 0, n, 0, from, from_head, to, to_head, calls_.o_scratch(), plan_.vp);
@@ -168,8 +173,9 @@ void Scan::heads(int32_t hv0, int32_t hv1) {
         }
     }
     group_.A_log_stride = group_.dt_bias_stride = 0;
+    const int32_t values_per_key = mixer_ ? plan_.heads_per_key : 1;
     const int64_t chunk = division_.chunk ? division_.chunk->chunk : 1;
-    const int64_t block_tokens = std::max(plan_.run.time_block / chunk, (int64_t)1) * chunk;
+    const int64_t block_tokens = std::max(time_block(plan_) / chunk, (int64_t)1) * chunk;
     const bool boundaries = plan_.snapshot_count && plan_.snapshot_kind == GDN_SNAPSHOT_BOUNDARIES;
     for (int32_t from = hv0; from < hv1; from += together) {
         const int32_t count = std::min(together, hv1 - from);
@@ -183,6 +189,9 @@ void Scan::heads(int32_t hv0, int32_t hv1) {
             Head head = head_at(from, 0);
             for (int32_t i = 0; i < count; i++) {
                 const bool wraps = i + 1 == count;
+                if (mixer_ && i % values_per_key == 0) {
+                    mixer_->next_key_head();
+                }
                 const Head next = head_at(from + (wraps ? 0 : i + 1), wraps ? 0 : i + 1);
                 const int64_t next_token = wraps ? t1 : t0;
                 block(head, next_token < tokens_.chunk_tokens ? &next : nullptr, next_token, t0, t1, t0 == 0, last);
@@ -198,6 +207,9 @@ void Scan::heads(int32_t hv0, int32_t hv1) {
 
 Scan::Head Scan::head_at(int32_t hv, int32_t index) const {
     Head head;
+    if (mixer_ && plan_.modulo) {
+        hv = hv % plan_.heads_per_key * plan_.h + hv / plan_.heads_per_key;
+    }
     head.hv = hv;
     for (int s = 0; s < kSources; s++) {
         const TokenView &source = plan_.source[s];
@@ -217,7 +229,7 @@ Scan::Head Scan::head_at(int32_t hv, int32_t index) const {
     return head;
 }
 
-void Scan::fill_group(const Head &head, int64_t t) {
+void Scan::fill_group(const Head &head, int64_t t, int32_t n) {
     for (int s = 0; s < kSources; s++) {
         const TokenView &source = plan_.source[s];
         if (source.data) {
@@ -229,6 +241,18 @@ void Scan::fill_group(const Head &head, int64_t t) {
     }
     if (plan_.dt_bias.data) {
         group_.dt_bias = plan_.dt_bias.data + (int64_t)plan_.head_of(head.hv, plan_.dt_bias.per_value_head) * plan_.dt_bias.head;
+    }
+    if (mixer_) {
+        mixer_->convolve(head.hv, t, n, &group_);
+    }
+}
+
+/// Scratch rows of o -> n rows from token t at `o`.
+void Scan::store(const Head &head, int64_t t, int32_t n, char *o) {
+    if (mixer_) {
+        mixer_->norm(head.hv, t, n, calls_.o_scratch(), columns_, o);
+    } else {
+        calls_.store(0, n, valid_columns_, o, plan_.o.token_elements);
     }
 }
 
@@ -312,14 +336,14 @@ void Scan::block(const Head &head, const Head *next_head, int64_t next_token, in
             }
         }
         list_next(next, next_t, o_rows, (int64_t)valid_columns_ * element, o_count, next_state.row == columns_ ? next_state.data : nullptr);
-        fill_group(head, t);
+        fill_group(head, t, n);
         calls_.stage(group_, 0, n);
         if (n < c) {
             calls_.pad(n);
         }
         if (through) {
             calls_.chunk(current, to, column_, calls_.o_scratch(), columns_);
-            calls_.store(0, n, valid_columns_, o, o_row);
+            store(head, t, n, o);
         } else {
             calls_.chunk(current, to, column_, reinterpret_cast<float *>(o), o_row);
         }
@@ -349,7 +373,7 @@ void Scan::steps(const Head &head, State current) {
         // A group does not straddle the first token whose state is kept.
         n64 = std::min<int64_t>(rows, (t < first_snapshot ? first_snapshot : length_) - t);
         const int32_t n = (int32_t)n64;
-        fill_group(head, t);
+        fill_group(head, t, n);
         calls_.stage(group_, 0, n);
         char *o = head.o + t * plan_.o.token + (int64_t)column_ * element;
         if (blocks && t >= first_snapshot && n >= kFewestBlockTokens) {
@@ -378,7 +402,7 @@ void Scan::steps(const Head &head, State current) {
             }
         }
         if (!o_direct_) {
-            calls_.store(0, n, valid_columns_, o, plan_.o.token_elements);
+            store(head, t, n, o);
         }
     }
     if (!plan_.final.data) {
@@ -413,8 +437,12 @@ void Scan::list_next(const Head *next, int64_t next_t, const char *o_rows, int64
                 const TokenView &source = plan_.source[s];
                 // Rows of one number lie side by side for the heads and are hot; fg2 gives one tensor twice.
                 if (source.data && !source.scalar && !(s == kSourceW && source.data == plan_.source[kSourceB].data)) {
-                    add(source.data + next->base[s] + (next_t + i) * source.token, source.width * (source.type == Type::kF32 ? 4 : 2));
+                    const int32_t element = plan_.mixing && s < kSourceG ? plan_.raw_element : source.type == Type::kF32 ? 4 : 2;
+                    add(source.data + next->base[s] + (next_t + i) * source.token, source.width * element);
                 }
+            }
+            if (mixer_ && mixer_->z_bytes()) {
+                add(mixer_->z_row(next->hv, next_t + i), mixer_->z_bytes());
             }
         }
     }

@@ -19,6 +19,9 @@ bool same_arithmetic(const KernelRow *whole, const KernelRow *slice) {
                          (whole->k == slice->k || (whole->panel % 32 == 0 && slice->panel % 32 == 0)));
 }
 
+/// Value heads that stay together: in the mixer those of one key head, whose convolution runs once.
+int32_t unit_heads(const Plan &plan) { return plan.mixing ? plan.heads_per_key : 1; }
+
 int32_t most_slices(const Plan &plan) { return plan.run.v_slice_min > 0 ? std::max(1, plan.vp / std::max(16, plan.run.v_slice_min)) : 1; }
 
 }  // namespace
@@ -55,7 +58,8 @@ Arena arena_of(const Plan &plan) {
     if (!plan.direct()) {
         const size_t used = arena.homes, one = (size_t)plan.kp * (size_t)plan.vp * sizeof(float);  // a multiple of 64
         const size_t fit = used < kWorkerBytes ? (kWorkerBytes - used) / one : 0;
-        arena.home_count = (int32_t)std::min<size_t>(std::max<size_t>(fit, 1), (size_t)plan.hv);
+        const size_t unit = (size_t)unit_heads(plan);
+        arena.home_count = (int32_t)std::min<size_t>(std::max<size_t>(fit / unit, 1) * unit, (size_t)plan.hv);
         arena.bytes = used + one * (size_t)arena.home_count;
     }
     return arena;
@@ -81,11 +85,14 @@ Division divide(const Plan &plan, const Dispatch &dispatch, int32_t threads) {
             longest = std::max(longest, plan.sequence_length(s));
         }
     }
-    const int64_t units = plan.n * plan.hv;
+    const int32_t unit = unit_heads(plan);
+    const int64_t units = plan.n * (plan.hv / unit);
     if (units < threads) {
         // Too few heads: cut the value channels, whose columns do not meet before o. Chunks only: a step is over too soon. Not with blocks:
         // they have no kernels for slices, and steps in their place would round otherwise.
-        for (int32_t slices = (int32_t)std::min<int64_t>(threads / units, most_slices(plan)); slices > 1; slices--) {
+        // The mixer's norm wants whole rows.
+        const int64_t most = plan.mixing ? 1 : most_slices(plan);
+        for (int32_t slices = (int32_t)std::min<int64_t>(threads / units, most); slices > 1; slices--) {
             const int32_t columns = plan.vp / slices;
             if (plan.vp % slices || columns % 16 || longest <= plan.run.short_steps || !plan.chunk || plan.block) {
                 continue;
@@ -113,15 +120,15 @@ Division divide(const Plan &plan, const Dispatch &dispatch, int32_t threads) {
             d.v_first_step = v_first_step;
             break;
         }
-        d.heads_per_task = 1;
+        d.heads_per_task = unit;
     } else if (plan.run.task_grain > 0) {
-        d.heads_per_task = std::min(plan.run.task_grain, plan.hv);
+        d.heads_per_task = std::min((plan.run.task_grain + unit - 1) / unit * unit, plan.hv);
     } else {
         // Largest group of heads (time blocks like many) whose longest worker has at most 5 % more than its share.
         const double share = (double)total * plan.hv / threads;
-        int32_t best = 1;
+        int32_t best = unit;
         double best_load = 1e300;
-        for (int32_t heads = plan.hv; heads >= 1; heads--) {
+        for (int32_t heads = plan.hv; heads >= unit; heads -= unit) {
             const int64_t groups = (plan.hv + heads - 1) / heads, tasks = groups * plan.n;
             // Equal tasks go in rounds; with unequal lengths the longest may start last.
             const double equal = (double)((tasks + threads - 1) / threads) * heads * ((double)total / (double)plan.n);

@@ -13,6 +13,12 @@ Arena scratch_of(const Plan &plan);
 /// plan.scratch with the homes.
 Arena arena_of(const Plan &plan);
 
+/// Tokens of one head before the next head. The mixer keeps rows of q and k for so many tokens.
+constexpr int32_t kMostMixerTokens = 64;
+inline int32_t time_block(const Plan &plan) {
+    return plan.mixing && plan.run.time_block > kMostMixerTokens ? kMostMixerTokens : plan.run.time_block;
+}
+
 /// How a call is cut: a task is one sequence, some heads, one slice of the value channels.
 struct Division {
     int32_t heads_per_task;

@@ -129,6 +129,30 @@ private:
     gdn_args args_;
 };
 
+/// gdn_mixer_args with its defaults set, and the operator's arguments that belong to it. Copies hold arguments of their own.
+class MixerArgs {
+public:
+    explicit MixerArgs(gdn_variant variant = GDN_VARIANT_GDN) : op(variant) {
+        gdn_mixer_args_init(&args_);
+        args_.op = &*op;
+    }
+    MixerArgs(const MixerArgs &other) : op(other.op), args_(other.args_) { args_.op = &*op; }
+    MixerArgs &operator=(const MixerArgs &other) {
+        op = other.op;
+        args_ = other.args_;
+        args_.op = &*op;
+        return *this;
+    }
+    gdn_mixer_args *operator->() { return &args_; }
+    const gdn_mixer_args *operator->() const { return &args_; }
+    const gdn_mixer_args &operator*() const { return args_; }
+
+    Args op;
+
+private:
+    gdn_mixer_args args_;
+};
+
 /// gdn_context_options with its defaults set.
 class Options {
 public:
@@ -179,6 +203,14 @@ public:
         return detail::check(gdn_step(get(), &*args, workspace, bytes));
     }
 
+    /// The mixer: convolutions, operator, gated norm.
+    detail::Result forward(const MixerArgs &args, void *workspace = nullptr, std::size_t bytes = 0) {
+        return detail::check(gdn_mixer_forward(get(), &*args, workspace, bytes));
+    }
+    detail::Result step(const MixerArgs &args, void *workspace = nullptr, std::size_t bytes = 0) {
+        return detail::check(gdn_mixer_step(get(), &*args, workspace, bytes));
+    }
+
     /// Whether forward(args) would run; never throws.
     Status supports(const Args &args) const { return gdn_supports(get(), &*args); }
 
@@ -186,6 +218,11 @@ public:
     std::size_t workspace_size(const Args &args) const {
         std::size_t bytes = 0;
         detail::check(gdn_workspace_size(get(), &*args, &bytes));
+        return bytes;
+    }
+    std::size_t workspace_size(const MixerArgs &args) const {
+        std::size_t bytes = 0;
+        detail::check(gdn_mixer_workspace_size(get(), &*args, &bytes));
         return bytes;
     }
     /// gdn_explain's JSON.
@@ -196,6 +233,7 @@ public:
     }
 #endif
     Status workspace_size(const Args &args, std::size_t &bytes) const { return gdn_workspace_size(get(), &*args, &bytes); }
+    Status workspace_size(const MixerArgs &args, std::size_t &bytes) const { return gdn_mixer_workspace_size(get(), &*args, &bytes); }
     Status explain(const Args &args, std::string &text) const {
         std::size_t needed = 0;
         gdn_status status = gdn_explain(get(), &*args, nullptr, 0, &needed);
