@@ -39,5 +39,9 @@ void add_explain(CLI::App &app);
 void add_verify(CLI::App &app);
 void add_bench(CLI::App &app);
 void add_demo(CLI::App &app);
+#ifdef GDN_HAS_LAYER
+void add_init(CLI::App &app);
+void add_convert(CLI::App &app);
+#endif
 
 }  // namespace gdn::cli

@@ -35,6 +35,10 @@ int main(int argc, char **argv) {
     add_verify(app);
     add_bench(app);
     add_demo(app);
+#ifdef GDN_HAS_LAYER
+    add_init(app);
+    add_convert(app);
+#endif
 
     catch_interrupts();
     try {
