@@ -84,8 +84,7 @@ namespace {
 struct Span {
     const char *name;
     const gdn_tensor *tensor;
-    const char *begin, *end;
-    const gdn_tensor *twin;  // of an output: the input that may be the same memory
+    const char *begin, *end;  // NULL: no elements
 };
 
 class Checker final : public TensorChecks {
@@ -136,19 +135,45 @@ public:
                     shape_text(ndim, t.strides).text, shape_text(ndim, t.shape).text);
             }
         }
-        const char *begin = static_cast<const char *>(t.data);
-        Span &span = output ? outputs_[output_count_++] : inputs_[input_count_++];
-        span = {name, &t, begin, empty ? begin : begin + (last + 1) * size, nullptr};
+        const char *begin = empty ? nullptr : static_cast<const char *>(t.data);
+        *(output ? outputs_end_ : inputs_end_)++ = {name, &t, begin, empty ? nullptr : begin + (last + 1) * size};
         return true;
     }
 
-    void may_be(const gdn_tensor &final, const gdn_tensor &initial) override {
-        for (int32_t i = 0; i < output_count_; i++) {
-            if (outputs_[i].tensor == &final) {
-                outputs_[i].twin = &initial;
+    /// True if tensor() is certain to find nothing wrong, seen with few instructions; decode is made of such tensors. All extents are
+    /// given, `size` is that of the dtype. Notes the span.
+    template <int32_t kDims, bool kOutput> bool plain(const char *name, const gdn_tensor &t, const int64_t (&extent)[kDims], int64_t size) {
+        constexpr int32_t kFree = kDims == 4 ? 3 : kDims;  // dimensions before the innermost, whose stride is 1 where there are four
+        constexpr uint64_t kNear = (uint64_t)1 << 20, kShort = (uint64_t)1 << 32;  // 3 kNear kShort + kNear < 64 kMaxExtent
+        if (t.ndim != kDims || !t.data || reinterpret_cast<uintptr_t>(t.data) & (uintptr_t)(size - 1)) {
+            return false;
+        }
+        int64_t last = 0;
+        if (kFree < kDims) {
+            last = extent[kFree] - 1;
+            if (t.shape[kFree] != extent[kFree] || (uint64_t)last >= kNear || t.strides[kFree] != 1) {
+                return false;
             }
         }
+        uint64_t strides = 0;
+#pragma GCC unroll 4
+        for (int32_t i = kFree - 1; i >= 0; i--) {
+            const int64_t beyond = extent[i] - 1;
+            if (t.shape[i] != extent[i] || (uint64_t)beyond >= kNear || (kOutput && beyond && t.strides[i] <= last)) {
+                return false;
+            }
+            strides |= (uint64_t)t.strides[i];
+            last += (int64_t)((uint64_t)beyond * (uint64_t)t.strides[i]);
+        }
+        if (strides >= kShort) {
+            return false;
+        }
+        const char *begin = static_cast<const char *>(t.data);
+        *(kOutput ? outputs_end_ : inputs_end_)++ = {name, &t, begin, begin + (last + 1) * size};
+        return true;
     }
+
+    void may_be(const gdn_tensor &final, const gdn_tensor &initial) override { *twins_end_++ = {&final, &initial}; }
 
     template <typename... A> [[gnu::cold]] bool bad(const char *format, A... a) {
         status = fail(GDN_STATUS_INVALID_ARGUMENT, format, a...);
@@ -159,20 +184,18 @@ public:
         return false;
     }
 
-    /// No output meets an input or another output, but `final` may be the memory of `initial` (the slot rules look at that).
-    bool overlaps(const gdn_tensor *initial, const gdn_tensor *final) {
-        for (int32_t i = 0; i < output_count_; i++) {
-            for (int32_t j = 0; j < input_count_; j++) {
-                if ((outputs_[i].tensor == final && inputs_[j].tensor == initial) || outputs_[i].twin == inputs_[j].tensor) {
-                    continue;
-                }
-                if (meet(outputs_[i], inputs_[j])) {
-                    return bad("%s overlaps %s, expected memory of its own", outputs_[i].name, inputs_[j].name);
+    /// No output meets an input or another output, but for the twins (the slot rules look at those).
+    bool overlaps() {
+        for (const Span *out = outputs_; out < outputs_end_; out++) {
+            const char *const begin = out->begin, *const end = out->end;
+            for (const Span *in = inputs_; in < inputs_end_; in++) {
+                if (end > in->begin && in->end > begin && !twins(*out, *in) && !interleaved(*out, *in)) {
+                    return bad("%s overlaps %s, expected memory of its own", out->name, in->name);
                 }
             }
-            for (int32_t j = 0; j < i; j++) {
-                if (meet(outputs_[i], outputs_[j])) {
-                    return bad("%s overlaps %s, expected memory of its own", outputs_[i].name, outputs_[j].name);
+            for (const Span *other = outputs_; other < out; other++) {
+                if (end > other->begin && other->end > begin && !interleaved(*out, *other)) {
+                    return bad("%s overlaps %s, expected memory of its own", out->name, other->name);
                 }
             }
         }
@@ -218,11 +241,13 @@ private:
         return true;
     }
 
-    static bool meet(const Span &a, const Span &b) {
-        if (a.begin == a.end || b.begin == b.end || a.end <= b.begin || b.end <= a.begin) {
-            return false;
+    bool twins(const Span &out, const Span &in) const {
+        for (const Twins *pair = twins_; pair < twins_end_; pair++) {
+            if (pair->final == out.tensor && pair->initial == in.tensor) {
+                return true;
+            }
         }
-        return !interleaved(a, b);
+        return false;
     }
 
     /// Bounding ranges meet, but the tensors may be slices of one packed buffer: with a period P that divides all outer strides of both,
@@ -264,8 +289,13 @@ private:
         return true;
     }
 
+    struct Twins {
+        const gdn_tensor *final, *initial;
+    };
     Span inputs_[32], outputs_[8];  // with the mixer's
-    int32_t input_count_ = 0, output_count_ = 0;
+    Twins twins_[8];
+    Span *inputs_end_ = inputs_, *outputs_end_ = outputs_;
+    Twins *twins_end_ = twins_;
 };
 
 /// What a variant takes. Tensors that it has no place for are refused.
@@ -297,8 +327,7 @@ public:
         : dispatch_(dispatch), a_(args), entry_(entry), p_(*plan), extension_(extension) {}
 
     gdn_status run() {
-        if (options() && tensors() && states() && sequences() && extension() &&
-            check_.overlaps(&a_.initial_state, state_in_place_ ? &a_.final_state : nullptr) && slots() && route()) {
+        if (options() && tensors() && states() && sequences() && extension() && check_.overlaps() && slots() && route()) {
             return GDN_STATUS_OK;
         }
         return check_.status;
@@ -355,7 +384,35 @@ private:
         return is_float(dtype_of(t)) ? true : check_.bad("%s has dtype %s, expected f32, bf16 or f16", name, dtype_name(dtype_of(t)));
     }
 
-    bool token_view(const char *name, const gdn_tensor &t, int32_t ndim, int64_t heads, int64_t width, bool output, TokenView *view) {
+    /// A token tensor of kDims dimensions: [B, T, heads, width] or [B, T, heads]. `heads` -1: H or HV.
+    template <int32_t kDims, bool kOutput = false>
+    [[gnu::noinline]] bool token_view(const char *name, const gdn_tensor &t, int64_t heads, int64_t width, TokenView *view) {
+        static_assert((int)Type::kF32 == GDN_DTYPE_F32 && (int)Type::kBf16 == GDN_DTYPE_BF16 && (int)Type::kF16 == GDN_DTYPE_F16);
+        const unsigned number = (unsigned)number_of(t.dtype);
+        const int64_t accept = heads < 0 ? t.shape[2] : heads, size = number == GDN_DTYPE_F32 ? 4 : 2;
+        const int64_t token = t.strides[1] & token_mask_;
+        int64_t extent[kDims] = {batch_, tokens_, accept};
+        if (kDims == 4) {
+            extent[kDims - 1] = width;
+        }
+        if (number - 1 > 2 || (accept != p_.hv && accept != p_.h) || token > kMaxTokenStride ||
+            !check_.plain<kDims, kOutput>(name, t, extent, size)) {
+            return any_token_view(name, t, kDims, heads, width, kOutput, view);
+        }
+        view->data = static_cast<const char *>(t.data);
+        view->sequence = (t.strides[0] & sequence_mask_) * size;
+        view->token = token * size;
+        view->token_elements = (int32_t)token;
+        view->head = accept <= 1 ? 0 : t.strides[2] * size;
+        view->width = (int32_t)width;
+        view->type = (Type)number;
+        view->per_value_head = accept == p_.hv;
+        view->scalar = kDims == 3;
+        return true;
+    }
+
+    [[gnu::noinline, gnu::cold]] bool any_token_view(
+        const char *name, const gdn_tensor &t, int32_t ndim, int64_t heads, int64_t width, bool output, TokenView *view) {
         if (!dtype(name, t)) {
             return false;
         }
@@ -440,19 +497,21 @@ private:
         p_.vp = round_up16(v);
         p_.heads_per_key = (int32_t)hv / (int32_t)h;
         p_.scale = a_.scale == 0 ? 1.0f / std::sqrt((float)k) : a_.scale;
+        sequence_mask_ = packed_ || batch_ <= 1 ? 0 : -1;
+        token_mask_ = tokens_ <= 1 ? 0 : -1;
 
         for (TokenView &view : p_.source) {
             view.data = nullptr;
         }
-        if (!token_view("q", a_.q, 4, h, k, false, &p_.source[kSourceQ]) || !required("k", a_.k) ||
-            !token_view("k", a_.k, 4, h, k, false, &p_.source[kSourceK]) || !token_view("v", a_.v, 4, hv, v, false, &p_.source[kSourceV])) {
+        if (!token_view<4>("q", a_.q, h, k, &p_.source[kSourceQ]) || !required("k", a_.k) ||
+            !token_view<4>("k", a_.k, h, k, &p_.source[kSourceK]) || !token_view<4>("v", a_.v, hv, v, &p_.source[kSourceV])) {
             return false;
         }
         if (!present(a_.o)) {
             return check_.bad("o is absent, expected memory of shape [%lld, %lld, %lld, %lld]", (long long)batch_, (long long)tokens_,
                 (long long)hv, (long long)v);
         }
-        if (!token_view("o", a_.o, 4, hv, v, true, &p_.o)) {
+        if (!token_view<4, true>("o", a_.o, hv, v, &p_.o)) {
             return false;
         }
         if (a_.k.dtype != a_.q.dtype || a_.v.dtype != a_.q.dtype || a_.o.dtype != a_.q.dtype) {
@@ -476,7 +535,8 @@ private:
             return not_of_variant("g", g);
         }
         p_.scalar = !facts_->g_channel || (facts_->g_scalar && g.ndim == 3);
-        if (!token_view("g", g, p_.scalar ? 3 : 4, -1, p_.scalar ? 1 : p_.k, false, &p_.source[kSourceG])) {
+        TokenView *view = &p_.source[kSourceG];
+        if (!(p_.scalar ? token_view<3>("g", g, -1, 1, view) : token_view<4>("g", g, -1, p_.k, view))) {
             return false;
         }
         if (!logits) {
@@ -513,7 +573,7 @@ private:
             if (facts_->beta_channel && p_.k != p_.v) {
                 return check_.bad("K=%d and V=%d differ, variant fg2 needs K = V", p_.k, p_.v);
             }
-            if (!token_view("beta", a_.beta, facts_->beta ? 3 : 4, -1, facts_->beta ? 1 : p_.k, false, &b)) {
+            if (!(facts_->beta ? token_view<3>("beta", a_.beta, -1, 1, &b) : token_view<4>("beta", a_.beta, -1, p_.k, &b))) {
                 return false;
             }
             if (facts_->beta_channel) {
@@ -522,17 +582,17 @@ private:
         } else if (!not_of_variant("beta", a_.beta)) {
             return false;
         }
-        if (facts_->b ? !(required("b", a_.b) && token_view("b", a_.b, 4, -1, p_.k, false, &b)) : !not_of_variant("b", a_.b)) {
+        if (facts_->b ? !(required("b", a_.b) && token_view<4>("b", a_.b, -1, p_.k, &b)) : !not_of_variant("b", a_.b)) {
             return false;
         }
-        if (facts_->w ? !(required("w", a_.w) && token_view("w", a_.w, 4, p_.hv, p_.v, false, &w)) : !not_of_variant("w", a_.w)) {
+        if (facts_->w ? !(required("w", a_.w) && token_view<4>("w", a_.w, p_.hv, p_.v, &w)) : !not_of_variant("w", a_.w)) {
             return false;
         }
-        if (facts_->beta_k ? !(required("beta_k", a_.beta_k) && token_view("beta_k", a_.beta_k, 4, -1, p_.k, false, &b))
+        if (facts_->beta_k ? !(required("beta_k", a_.beta_k) && token_view<4>("beta_k", a_.beta_k, -1, p_.k, &b))
                            : !not_of_variant("beta_k", a_.beta_k)) {
             return false;
         }
-        return facts_->beta_v ? required("beta_v", a_.beta_v) && token_view("beta_v", a_.beta_v, 4, p_.hv, p_.v, false, &w)
+        return facts_->beta_v ? required("beta_v", a_.beta_v) && token_view<4>("beta_v", a_.beta_v, p_.hv, p_.v, &w)
                               : not_of_variant("beta_v", a_.beta_v);
     }
 
@@ -577,7 +637,20 @@ private:
         return true;
     }
 
-    bool state_view(const char *name, const gdn_tensor &t, int64_t slots, bool snapshots, bool output, StateView *view) {
+    /// A state of `slots` sequences, -1: a pool of any number.
+    template <bool kOutput> [[gnu::noinline]] bool state_view(const char *name, const gdn_tensor &t, int64_t slots, StateView *view) {
+        const int64_t count = slots < 0 ? t.shape[0] : slots;
+        const int64_t extent[4] = {count, p_.hv, p_.v_first ? p_.v : p_.k, p_.v_first ? p_.k : p_.v};
+        const int64_t row = extent[2] <= 1 ? extent[3] : t.strides[2];
+        if (number_of(t.dtype) != GDN_DTYPE_F32 || row > kMaxRowStride || !check_.plain<4, kOutput>(name, t, extent, 4)) {
+            return any_state_view(name, t, slots, false, kOutput, view);
+        }
+        *view = {static_cast<char *>(t.data), count <= 1 ? 0 : t.strides[0] * 4, p_.hv <= 1 ? 0 : t.strides[1] * 4, 0, (int32_t)row};
+        return true;
+    }
+
+    [[gnu::noinline, gnu::cold]] bool any_state_view(
+        const char *name, const gdn_tensor &t, int64_t slots, bool snapshots, bool output, StateView *view) {
         const int64_t rows = p_.v_first ? p_.v : p_.k, columns = p_.v_first ? p_.k : p_.v;
         const int64_t plain[4] = {slots, p_.hv, rows, columns}, with_snapshots[5] = {slots, -1, p_.hv, rows, columns};
         if (!f32(name, t) || !check_.tensor(name, t, snapshots ? 5 : 4, snapshots ? with_snapshots : plain, true, output)) {
@@ -627,15 +700,14 @@ private:
             return false;
         }
         if (present(a_.initial_state) &&
-            !state_view("initial_state", a_.initial_state, p_.initial_slots.data ? -1 : p_.n, false, false, &p_.initial)) {
+            !state_view<false>("initial_state", a_.initial_state, p_.initial_slots.data ? -1 : p_.n, &p_.initial)) {
             return false;
         }
-        if (present(a_.final_state) &&
-            !state_view("final_state", a_.final_state, p_.final_slots.data ? -1 : p_.n, false, true, &p_.final)) {
+        if (present(a_.final_state) && !state_view<true>("final_state", a_.final_state, p_.final_slots.data ? -1 : p_.n, &p_.final)) {
             return false;
         }
         if (present(a_.snapshots)) {
-            if (!state_view("snapshots", a_.snapshots, p_.n, true, true, &p_.snapshots)) {
+            if (!any_state_view("snapshots", a_.snapshots, p_.n, true, true, &p_.snapshots)) {
                 return false;
             }
             p_.snapshot_count = p_.snapshots.data ? a_.snapshots.shape[1] : 0;
@@ -654,6 +726,9 @@ private:
             const gdn_tensor &i = a_.initial_state, &f = a_.final_state;
             state_in_place_ = p_.initial.data == p_.final.data && p_.initial.head == p_.final.head && p_.initial.row == p_.final.row &&
                               (p_.initial.slot == p_.final.slot || i.shape[0] <= 1 || f.shape[0] <= 1);
+            if (state_in_place_) {
+                check_.may_be(f, i);
+            }
         }
         return true;
     }
@@ -995,6 +1070,7 @@ private:
     Checker check_;
     const VariantFacts *facts_ = nullptr;
     int64_t batch_ = 0, tokens_ = 0;
+    int64_t sequence_mask_ = 0, token_mask_ = 0;  // of strides: 0 where there is one sequence, or one token
     bool packed_ = false, state_in_place_ = false;
     const KernelRow *stage_ = nullptr;
     const KernelRow *map_[kSources];

@@ -74,9 +74,7 @@ public:
 private:
     static constexpr uint32_t kEntries = 32, kProbes = 4;
     static constexpr uint64_t kBeingWritten = 2;
-    static uint32_t place(uint64_t key, uint32_t probe) {
-        return ((uint32_t)(key * 0x9e3779b97f4a7c15u >> 59) + probe) % kEntries;
-    }
+    static uint32_t place(uint64_t key, uint32_t probe) { return ((uint32_t)(key * 0x9e3779b97f4a7c15u >> 59) + probe) % kEntries; }
 
     struct Entry {
         std::atomic<uint64_t> key{0};  // 0: free
