@@ -21,7 +21,7 @@
 namespace gdn_test {
 
 /// Sizes that every kind takes; three tokens of convolution behind, gates of every sort.
-inline layer::Config small_config(layer::Kind kind) {
+inline layer::Config forward_config(layer::Kind kind) {
     layer::Config config = layer::Config::defaults(kind);
     config.hidden_size = 24;
     config.num_heads = 2;
