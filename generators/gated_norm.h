@@ -11,6 +11,7 @@ struct GatedNormStages {
     LaneSum squares;             // (t)
     Halide::Func inverse;        // (t)  1 / sqrt(mean o^2 + eps)
     Halide::Func y;              // (d, t)
+    Halide::Expr channels;
     Halide::Expr norm, silu, sigmoid;  // what the caller asks for; without a gate z is not read, without a norm neither weight nor eps
 };
 

@@ -2,7 +2,8 @@
 //
 //   y(c, t) = act(bias(c) + sum_{i < W} w(c, i) x(c, t + i))
 //
-// Row t of x is token t - (W - 1): the caller puts W - 1 old rows before the first token. Tap W - 1 meets the newest token.
+// Row t of x is token t - (W - 1): the caller puts W - 1 old rows before the first token. Tap W - 1 meets the newest token. y goes to the
+// stage as float32 rows: rounded to 16 bits, it would put the state off by that.
 #include "short_conv.h"
 
 #include "../schedules/schedules.h"
@@ -19,17 +20,13 @@ public:
     GeneratorParam<std::string> dtype_name{"dtype", "f32"}, width{"width", "4"};
     GeneratorParam<std::string> schedule_name{"schedule", "x86_avx512"}, config_text{"config", ""};
 
-    Input<int> activation{"activation"};     // 0 none, 1 silu
-    Input<Buffer<void, 2>> x{"x"};           // (c, t), W - 1 tokens more than y
-    Input<Buffer<float, 2>> w{"w"};          // (c, i)
-    Input<Buffer<float, 1>> bias{"bias"};    // (c)
-    Output<Buffer<void, 2>> y{"y"};          // (c, t)
+    Input<int> activation{"activation"};   // 0 none, 1 silu
+    Input<Buffer<void, 2>> x{"x"};         // (c, t), W - 1 tokens more than y
+    Input<Buffer<float, 2>> w{"w"};        // (c, i)
+    Input<Buffer<float, 1>> bias{"bias"};  // (c)
+    Output<Buffer<float, 2>> y{"y"};       // (c, t)
 
-    void configure() {
-        const Type stored = storage_of(dtype_of(dtype_name));
-        x.set_type(stored);
-        y.set_type(stored);
-    }
+    void configure() { x.set_type(storage_of(dtype_of(dtype_name))); }
 
     void generate() {
         const Dtype dtype = dtype_of(dtype_name);
@@ -45,21 +42,21 @@ public:
         for (int i = 0; i < taps; i++) {
             const Expr tap = any ? min(i, W - 1) : Expr(i);
             const Expr longer = sum + w(c, tap) * widen(dtype, x(c, t + tap));
-            sum = any && i > 1 ? select(i < W, longer, sum) : longer;
+            sum = any && i > 0 ? select(i < W, longer, sum) : longer;
         }
         st.silu = activation == 1;
-        st.one_token = y.dim(1).extent() == 1;
-        y(c, t) = narrow(dtype, select(st.silu, silu(sum), sum));
+        st.channels = y.dim(0).extent();
+        st.tokens = y.dim(1).extent();
+        y(c, t) = select(st.silu, silu(sum), sum);
         st.y = y;
 
-        const Expr channels = y.dim(0).extent();
         y.dim(0).set_min(0);
         y.dim(1).set_min(0);
-        x.dim(0).set_bounds(0, channels);
-        x.dim(1).set_bounds(0, y.dim(1).extent() + W - 1);
-        w.dim(0).set_bounds(0, channels);
+        x.dim(0).set_bounds(0, st.channels);
+        x.dim(1).set_bounds(0, st.tokens + W - 1);
+        w.dim(0).set_bounds(0, st.channels);
         w.dim(1).set_bounds(0, W);
-        bias.dim(0).set_bounds(0, channels);
+        bias.dim(0).set_bounds(0, st.channels);
     }
 
     void schedule() {

@@ -8,7 +8,7 @@ struct ShortConvStages {
     Halide::Var c{"c"}, t{"t"};  // channel, token
     Halide::Func y;              // (c, t)
     Halide::Expr silu;           // whether the activation is silu
-    Halide::Expr one_token;      // whether there is one token only
+    Halide::Expr channels, tokens;
 };
 
 }  // namespace gdn

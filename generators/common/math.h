@@ -20,6 +20,7 @@ inline Expr strict(Halide::Internal::Call::IntrinsicOp op, const Halide::Type &t
 }
 inline Expr strict_sub(const Expr &x, const Expr &y) { return strict(Halide::Internal::Call::strict_sub, x.type(), x, y); }
 inline Expr strict_add(const Expr &x, const Expr &y) { return strict(Halide::Internal::Call::strict_add, x.type(), x, y); }
+inline Expr strict_mul(const Expr &x, const Expr &y) { return strict(Halide::Internal::Call::strict_mul, x.type(), x, y); }
 inline Expr strict_less(const Expr &x, const Expr &y) { return strict(Halide::Internal::Call::strict_lt, Halide::Bool(), x, y); }
 inline Expr bits(const Expr &x) { return Halide::reinterpret<uint32_t>(x); }
 inline Expr from_bits(const Expr &x) { return Halide::reinterpret<float>(x); }

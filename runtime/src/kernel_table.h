@@ -73,7 +73,7 @@ struct KernelRow {
     MapKind map;
     Type dtype;
     Type z_dtype;         // gated_norm: dtype of the gate's logits, that of the output or float32. kNone elsewhere
-    int32_t width;        // short_conv: number of taps; 0 = run time, 2 to 8 (and elsewhere)
+    int32_t width;        // short_conv: number of taps; 0 = run time, 1 to 8 (and elsewhere)
     int32_t k;            // 0 = run time (a multiple of 16)
     int32_t v;            // 0 = run time, for cores a multiple of `panel`
     int32_t panel;        // cores of run-time V: V is a multiple of it; core_chunk: columns of one panel of u, S and o. 0 elsewhere

@@ -7,6 +7,7 @@ namespace gdn {
 using Halide::Expr;
 using Halide::Func;
 using Halide::MemoryType;
+using Halide::Stage;
 using Halide::TailStrategy;
 using Halide::Var;
 
@@ -25,12 +26,17 @@ Space cpu_gated_norm_space(const Machine &machine) {
 
 void cpu_apply_gated_norm(GatedNormStages &st, const Config &config, const Machine &machine) {
     Var dout("do"), din("di");
-    st.y.split(st.d, dout, din, machine.lanes * config["abreast"], TailStrategy::GuardWithIf).vectorize(din);
+    const int vec = machine.lanes * config["abreast"];
     st.inverse.bound_extent(st.t, 1).compute_at(st.y, st.t).store_in(MemoryType::Stack);
     place_lane_sum(st.squares, [&](Func &f) -> Func & { return f.compute_at(st.y, st.t); });
+    // The last vector is moved back to end with the row, and makes some values twice. Rows shorter than a vector are made one by one.
+    Stage wide = st.y.specialize(st.channels >= vec);
+    wide.split(st.d, dout, din, vec, TailStrategy::ShiftInwards).vectorize(din);
     // What is not asked for is not read.
-    for (const Expr &gate : {st.silu, st.sigmoid}) st.y.specialize(gate).specialize(st.norm);
-    st.y.specialize(st.norm);
+    for (Stage width : {wide, Stage(st.y)}) {
+        for (const Expr &gate : {st.silu, st.sigmoid}) width.specialize(gate).specialize(st.norm);
+        width.specialize(st.norm);
+    }
 }
 
 }  // namespace gdn

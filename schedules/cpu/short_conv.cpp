@@ -3,7 +3,6 @@
 
 namespace gdn {
 
-using Halide::Expr;
 using Halide::Stage;
 using Halide::TailStrategy;
 using Halide::Var;
@@ -11,8 +10,8 @@ using Halide::Var;
 Space cpu_short_conv_space(const Machine &machine) {
     Space s;
     // Tokens of a tile: more of them share taps and inputs, and overlap their exponentials.
-    s.add("tokens", ParamKind::Schedule, {1, 2, 4}, machine.registers < 32 ? 2 : 4);
-    // Machine vectors side by side where there is one token only; together at most the 16 channels that sizes are multiples of.
+    s.add("tokens", ParamKind::Schedule, {2, 4}, machine.registers < 32 ? 2 : 4);
+    // Machine vectors side by side where the tokens are fewer than a tile; together at most the 16 channels that sizes are multiples of.
     s.add("abreast", ParamKind::Schedule, {1, 2, 4}, 16 / machine.lanes);
     s.require("vectors abreast hold at most 16 channels", [=](const Config &c) { return c["abreast"] * machine.lanes <= 16; });
     return s;
@@ -20,12 +19,15 @@ Space cpu_short_conv_space(const Machine &machine) {
 
 void cpu_apply_short_conv(ShortConvStages &st, const Config &config, const Machine &machine) {
     Var co("co"), ci("ci"), to("to"), ti("ti");
-    for (const Expr &activation : {st.silu, !st.silu}) {
-        Stage kind = st.y.specialize(activation);
-        kind.specialize(st.one_token).split(st.c, co, ci, machine.lanes * config["abreast"], TailStrategy::GuardWithIf).vectorize(ci);
-        kind.split(st.c, co, ci, machine.lanes, TailStrategy::GuardWithIf)
+    const int vec = machine.lanes * config["abreast"], tile = config["tokens"];
+    // The last vector and the last tile are moved back to end with the rows, and make some values twice. Rows shorter than a vector are
+    // made one by one.
+    Stage wide = st.y.specialize(st.channels >= vec);
+    for (Stage kind : {wide.specialize(st.silu), wide}) {
+        kind.specialize(st.tokens < tile).split(st.c, co, ci, vec, TailStrategy::ShiftInwards).vectorize(ci);
+        kind.split(st.c, co, ci, machine.lanes, TailStrategy::ShiftInwards)
             .vectorize(ci)
-            .split(st.t, to, ti, config["tokens"], TailStrategy::GuardWithIf)
+            .split(st.t, to, ti, tile, TailStrategy::ShiftInwards)
             .reorder(ci, ti, co, to)
             .unroll(ti);
     }

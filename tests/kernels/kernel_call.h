@@ -64,13 +64,13 @@ private:
 };
 
 // Arguments in the kernel's order, then the call. What a kernel does not read is described, but has no memory.
-class Call {
+class KernelCall {
 public:
-    explicit Call(const gdn::KernelRow &row) : row_(row) { argv_.push_back(&context_); }
-    Call &scalar(float &x) { return argv_.push_back(&x), *this; }
-    Call &scalar(int &x) { return argv_.push_back(&x), *this; }
-    Call &rows(Rows *rows) { return argv_.push_back(rows->buffer()), *this; }
-    Call &rows(Rows *rows, bool read) {
+    explicit KernelCall(const gdn::KernelRow &row) : row_(row) { argv_.push_back(&context_); }
+    KernelCall &scalar(float &x) { return argv_.push_back(&x), *this; }
+    KernelCall &scalar(int &x) { return argv_.push_back(&x), *this; }
+    KernelCall &rows(Rows *rows) { return argv_.push_back(rows->buffer()), *this; }
+    KernelCall &rows(Rows *rows, bool read) {
         if (!read) rows->buffer()->host = nullptr;
         return this->rows(rows);
     }

@@ -21,7 +21,7 @@ struct MapArguments {
 
     int run(const gdn::KernelRow &row) {
         const bool reads = has_logit_decay(row);
-        return Call(row)
+        return KernelCall(row)
             .scalar(gate_scale)
             .scalar(lower_bound)
             .scalar(pad)
@@ -255,7 +255,7 @@ TEST_P(Map, EveryHalfWidensExactly) {
     for (const gdn::KernelRow *store : rows_of(gdn::Family::kStore)) {
         if (store->dtype != row.dtype || store->target != row.target) continue;
         Rows back(dtype, 256, 256, 256);
-        ASSERT_EQ(Call(*store).rows(&out).rows(&back).run(), 0);
+        ASSERT_EQ(KernelCall(*store).rows(&out).rows(&back).run(), 0);
         const int infinity = dtype == GDN_DTYPE_BF16 ? 0x7F80 : 0x7C00;
         for (int i = 0; i < 65536; i++) {
             const std::uint16_t half = back.half(i % 256, i / 256);

@@ -63,7 +63,7 @@ struct Tokens {
 
     void run() {
         for (Rows *x : outputs()) x->memory().poison();
-        Call call(row);
+        KernelCall call(row);
         call.scalar(scale).scalar(gate_scale).scalar(lower_bound).rows(&q).rows(&k).rows(&v).rows(&g).rows(&b).rows(&w, has_w());
         call.rows(&a_log, logits()).rows(&dt_bias, logits());
         ASSERT_EQ(call.rows(&q_row).rows(&a_row).rows(&alpha_row).rows(&u_row).rows(&e_row).run(), 0);

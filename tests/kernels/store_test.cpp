@@ -22,7 +22,7 @@ TEST_P(Store, EveryShapeWithinItsRows) {
                 // The kernel is told of `width` channels of each padded row.
                 o.buffer()->dim[0].extent = width;
                 y.memory().poison();
-                ASSERT_EQ(Call(row).rows(&o).rows(&y).run(), 0);
+                ASSERT_EQ(KernelCall(row).rows(&o).rows(&y).run(), 0);
                 for (int t = 0; t < n; t++)
                     for (int c = 0; c < width; c++)
                         ASSERT_EQ(y(c, t), rounded(dtype, o(c, t))) << row.symbol << " " << width << " " << c << " " << t;
@@ -60,7 +60,7 @@ TEST_P(Store, RoundsToNearestEven) {
     const int n = static_cast<int>(bits.size() / 256);
     Rows o(GDN_DTYPE_F32, 256, n, 256), y(dtype, 256, n, 256);
     std::memcpy(o.memory().data(), bits.data(), bits.size() * 4);
-    ASSERT_EQ(Call(row).rows(&o).rows(&y).run(), 0);
+    ASSERT_EQ(KernelCall(row).rows(&o).rows(&y).run(), 0);
     for (std::size_t i = 0; i < bits.size(); i++) {
         const float x = bits_float(bits[i]);
         const std::uint16_t given = y.half(static_cast<int>(i % 256), static_cast<int>(i / 256));

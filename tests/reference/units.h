@@ -26,6 +26,11 @@ inline double decay(gdn_decay unit, double g, double A, double dt_bias, double l
 // A gate from its unit; `twice` is allow_neg_eigval.
 inline double gate(gdn_gate unit, double x, bool twice) { return unit == GDN_GATE_LOGIT ? (twice ? 2 : 1) * sigmoid(x) : x; }
 
+// The functions around the operator: after a convolution, of an output gate.
+inline double activation(gdn_activation f, double x) {
+    return f == GDN_ACTIVATION_SILU ? x * sigmoid(x) : f == GDN_ACTIVATION_SIGMOID ? sigmoid(x) : x;
+}
+
 // x / sqrt(sum x^2 + 1e-6)
 inline void l2norm(std::vector<double> &x) {
     double sum = 0;

@@ -19,6 +19,7 @@
 
 #include "../../runtime/src/context.h"
 #include "../../runtime/src/cpu.h"
+#include "../kernels/mixer_call.h"
 #include "../support/case.h"
 
 namespace gdn_test {
@@ -194,6 +195,28 @@ std::vector<Case> cases_of(const json &kernel) {
     return {c};
 }
 
+// The kernels beside the operator, called by themselves: whole vectors and tiles, and what is left of them.
+::testing::AssertionResult mixer_kernel_matches(const gdn::KernelRow &row) {
+    for (int channels : {7, 128, 131})
+        for (int n : {1, 3, 13})
+            for (gdn_activation f : {GDN_ACTIVATION_NONE, GDN_ACTIVATION_SILU}) {
+                if (row.family == gdn::Family::kShortConv) {
+                    ShortConvCall call(row, channels, n, row.width ? row.width : 3, f);
+                    call.draw(1);
+                    if (call.run()) return ::testing::AssertionFailure() << "the kernel failed";
+                    if (const auto result = call.check(); !result) return result;
+                } else {
+                    GatedNormCall call(row, channels, n, true, f != GDN_ACTIVATION_NONE, f);
+                    call.draw(1);
+                    if (call.run()) return ::testing::AssertionFailure() << "the kernel failed";
+                    if (const auto result = call.check(); !result) return result;
+                }
+            }
+    return ::testing::AssertionSuccess();
+}
+
+bool is_mixer_kernel(const gdn::KernelRow &row) { return row.family == gdn::Family::kShortConv || row.family == gdn::Family::kGatedNorm; }
+
 // Kernels with something to tune, by family and target.
 std::map<std::string, std::vector<const json *>> tunable() {
     std::map<std::string, std::vector<const json *>> groups;
@@ -222,16 +245,29 @@ TEST(Space, RandomPointsMatchReference) {
                 EXPECT_NE(candidate.message().find("broken constraint"), std::string::npos) << candidate.message();
                 continue;
             }
+            verified++;
+            if (is_mixer_kernel(candidate.rows()[row])) {
+                EXPECT_TRUE(mixer_kernel_matches(candidate.rows()[row]));
+                continue;
+            }
             const Context context(kernel["target"].get<std::string>());
             const WithTable table(context, candidate.rows(), gdn::kKernelRows[row].target);
             for (const Case &c : cases_of(kernel)) EXPECT_TRUE(matches_reference(c, context, c.lengths[0] == 1 ? Call::kStep : Call::kForward));
-            verified++;
         }
         EXPECT_EQ(verified, 4) << name << ": too few valid points";
     }
 }
 
 // A candidate that returns at once must be seen: this is what the checks above are worth.
+TEST(Space, MixerKernelThatDoesNothingIsCaught) {
+    for (const gdn::Family family : {gdn::Family::kShortConv, gdn::Family::kGatedNorm}) {
+        gdn::KernelRow row = *rows_of(family).at(0);
+        EXPECT_TRUE(mixer_kernel_matches(row)) << row.symbol;
+        row.call = [](void **) { return 0; };
+        EXPECT_FALSE(mixer_kernel_matches(row)) << row.symbol;
+    }
+}
+
 TEST(Space, KernelThatDoesNothingIsCaught) {
     for (const json &kernel : kernel_list()) {
         const int row = row_of(kernel);
