@@ -14,7 +14,7 @@ std::int64_t gate_rank(const Config &config);
 /// Product of the extents; throws Error naming `name` where it is negative or does not fit.
 std::int64_t elements(const std::vector<std::int64_t> &shape, const std::string &name);
 
-/// Throws unless `dict` holds exactly weights(config), each of its shape and finite throughout.
+/// Throws unless `dict` holds exactly weights(config), each of its shape and finite throughout (A_log may be -inf).
 void check_weights(const Config &config, const StateDict &dict);
 
 /// `name` begins with `prefix`.
