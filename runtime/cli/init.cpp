@@ -44,7 +44,9 @@ void add_init(CLI::App &app) {
     CLI::App &command = *app.add_subcommand("init", "Write seeded weights of a layer");
     add_config_option(command, options->config);
     command.add_option("--output", options->output, "safetensors file to write")->required();
-    command.add_option("--seed", options->seed, "The same seed gives the same bits on every machine")->capture_default_str();
+    command.add_option("--seed", options->seed, "The same seed gives the same bits on every machine")
+        ->check(CLI::NonNegativeNumber)
+        ->capture_default_str();
     command.add_option("--init", options->init, "Matrices: fla = N(0, 0.02), nv = Xavier-uniform with gain 2^-2.5")
         ->check(CLI::IsMember({"fla", "nv"}))
         ->capture_default_str();
