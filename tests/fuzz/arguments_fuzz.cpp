@@ -1,5 +1,5 @@
-// gdn_forward and gdn_step on descriptors that start out right and are then spoilt: never crash; refused means nothing written; accepted
-// means nothing written outside o, final_state and snapshots. Every tensor ends at a page that cannot be touched, so kernels (which no
+// gdn_forward, gdn_step and the mixer's calls on descriptors that start out right and are then spoilt: never crash; refused means nothing written; accepted
+// means nothing written outside o, the final states and snapshots. Every tensor ends at a page that cannot be touched, so kernels (which no
 // sanitizer sees) are watched too.
 #include <cstdint>
 #include <cstdio>
@@ -37,12 +37,39 @@ enum Which {
     kFinalState,
     kFinalSlots,
     kSnapshots,
-    kTensors
+    kTensors,  // of the operator; the mixer's follow
+    kWeights = kTensors,
+    kBiases = kWeights + 3,
+    kConvInitial = kBiases + 3,
+    kConvFinal = kConvInitial + 3,
+    kZ = kConvFinal + 3,
+    kNormWeight,
+    kAll
 };
 
 gdn_tensor gdn_args::*const kMembers[kTensors] = {&gdn_args::q, &gdn_args::k, &gdn_args::v, &gdn_args::g, &gdn_args::beta, &gdn_args::b,
     &gdn_args::w, &gdn_args::beta_k, &gdn_args::beta_v, &gdn_args::A_log, &gdn_args::dt_bias, &gdn_args::initial_state,
     &gdn_args::initial_slots, &gdn_args::cu_seqlens, &gdn_args::o, &gdn_args::final_state, &gdn_args::final_slots, &gdn_args::snapshots};
+
+gdn_tensor gdn_mixer_args::*const kMixerMembers[kAll - kTensors] = {&gdn_mixer_args::conv_weight_q, &gdn_mixer_args::conv_weight_k,
+    &gdn_mixer_args::conv_weight_v, &gdn_mixer_args::conv_bias_q, &gdn_mixer_args::conv_bias_k, &gdn_mixer_args::conv_bias_v,
+    &gdn_mixer_args::conv_initial_q, &gdn_mixer_args::conv_initial_k, &gdn_mixer_args::conv_initial_v, &gdn_mixer_args::conv_final_q,
+    &gdn_mixer_args::conv_final_k, &gdn_mixer_args::conv_final_v, &gdn_mixer_args::z, &gdn_mixer_args::norm_weight};
+
+struct Call {
+    gdn_args op;
+    gdn_mixer_args mixer;
+    bool mixes = false;  // the mixer is called
+
+    int tensors() const { return mixes ? kAll : kTensors; }
+    gdn_tensor &tensor(int i) { return i < kTensors ? op.*kMembers[i] : mixer.*kMixerMembers[i - kTensors]; }
+    static bool output(int i) { return i == kO || i == kFinalState || i == kSnapshots || (i >= kConvFinal && i < kZ); }
+    /// A state that is read and written at one place.
+    bool in_place(int i) {
+        const int final = i == kInitialState ? kFinalState : i >= kConvInitial && i < kConvFinal ? i + kConvFinal - kConvInitial : -1;
+        return final >= 0 && tensor(i).data && tensor(final).data == tensor(i).data;
+    }
+};
 
 void require(bool good, const char *what) {
     if (good) return;
@@ -76,7 +103,7 @@ private:
 std::vector<GuardedBuffer> &buffers() {
     static std::vector<GuardedBuffer> all = [] {
         std::vector<GuardedBuffer> list;
-        for (int i = 0; i < kTensors; i++) list.emplace_back(kBytes, Guard::kEnd);
+        for (int i = 0; i < kAll; i++) list.emplace_back(kBytes, Guard::kEnd);
         return list;
     }();
     return all;
@@ -193,6 +220,57 @@ void spoil(Bytes &in, gdn_args &args) {
     }
 }
 
+void good_mixer(Bytes &in, Call &call) {
+    gdn_mixer_args &args = call.mixer;
+    gdn_mixer_args_init(&args);
+    args.op = &call.op;
+    const gdn_args &op = call.op;
+    const std::uint8_t flags = in.byte();
+    const std::int64_t W = 1 + in.below(8), K = op.q.shape[3], V = op.v.shape[3], H = op.q.shape[2], HV = op.v.shape[2];
+    const std::int64_t N = op.cu_seqlens.data ? op.cu_seqlens.shape[0] - 1 : op.q.shape[0];
+    args.conv_activation = flags & 1 ? GDN_ACTIVATION_SILU : GDN_ACTIVATION_NONE;
+    args.output_norm = flags & 2 ? 1 : 0;
+    for (int i = 0; i < 3 && W > 1; i++) {
+        const std::int64_t heads = i == 2 ? HV : H, channels = i == 2 ? V : K;
+        call.tensor(kWeights + i) = make(GDN_DTYPE_F32, {heads, channels, W});
+        if (flags & 4) {
+            call.tensor(kWeights + i).strides[1] = 1;
+            call.tensor(kWeights + i).strides[2] = heads * channels;
+            call.tensor(kWeights + i).strides[0] = channels;
+        }
+        if (flags & 8) call.tensor(kBiases + i) = make(GDN_DTYPE_F32, {heads, channels});
+        if (flags & 16) call.tensor(kConvInitial + i) = make(op.q.dtype, {op.initial_slots.data ? 4 : N, W - 1, heads, channels});
+        if (flags & 32) call.tensor(kConvFinal + i) = make(op.q.dtype, {op.final_slots.data ? 4 : N, W - 1, heads, channels});
+    }
+    if (flags & 64) {
+        static const gdn_dtype dtypes[] = {GDN_DTYPE_F32, GDN_DTYPE_BF16, GDN_DTYPE_F16};
+        args.z = make(dtypes[in.below(3)], {op.q.shape[0], op.q.shape[1], HV, V});
+        args.gate_activation = static_cast<gdn_activation>(1 + in.below(2));
+    }
+    if (flags & 128 && args.output_norm) args.norm_weight = make(GDN_DTYPE_F32, {V});
+    if (in.below(8)) call.op.snapshots = gdn_tensor{};
+}
+
+void spoil_mixer(Bytes &in, Call &call) {
+    gdn_tensor &tensor = call.tensor(kTensors + static_cast<int>(in.below(kAll - kTensors)));
+    switch (in.below(10)) {
+    case 0: tensor.shape[in.below(GDN_MAX_DIMS)] = in.odd_number(); break;
+    case 1: tensor.strides[in.below(GDN_MAX_DIMS)] = in.odd_number(); break;
+    case 2: tensor.ndim = static_cast<std::int32_t>(in.odd_number()); break;
+    case 3: tensor.dtype = static_cast<gdn_dtype>(in.below(8)); break;
+    case 4: tensor.data = tensor.data ? nullptr : &tensor; break;
+    case 5: tensor = call.tensor(static_cast<int>(in.below(kAll))); break;
+    case 6: call.mixer.conv_activation = static_cast<gdn_activation>(in.below(4)); break;
+    case 7: call.mixer.gate_activation = static_cast<gdn_activation>(in.below(4)); break;
+    case 8: call.mixer.output_norm = static_cast<std::int32_t>(in.below(3)); break;
+    case 9: {
+        const std::int64_t bits = in.odd_number();
+        std::memcpy(&call.mixer.norm_eps, &bits, sizeof(float));
+        break;
+    }
+    }
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size) {
@@ -206,18 +284,33 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size
         }
 
     Bytes in(data, size);
-    gdn_args args;
+    Call call;
+    gdn_args &args = call.op;
     good_arguments(in, args);
     gdn_context *context = contexts[in.below(2)];
     const bool step = in.below(2), own_workspace = in.below(2);
     const int aliases = static_cast<int>(in.below(4));
+    const gdn_args good = args;
     for (int i = static_cast<int>(in.below(4)); i > 0 && in.more(); i--) spoil(in, args);
+    if (in.below(2)) {
+        const gdn_args spoilt = args;
+        call.mixes = true;
+        args = good;
+        good_mixer(in, call);
+        const gdn_tensor snapshots = args.snapshots;
+        if (in.below(2)) {
+            args = spoilt;
+            args.snapshots = snapshots;
+        }
+        for (int i = static_cast<int>(in.below(4)); i > 0 && in.more(); i--) spoil_mixer(in, call);
+    }
+    const int tensors = call.tensors();
 
     // Inputs hold small numbers, outputs 0xFF.
-    std::int64_t bytes[kTensors] = {};
+    std::int64_t bytes[kAll] = {};
     bool all_fit = true, indices_fit = true;
-    for (int i = 0; i < kTensors; i++) {
-        gdn_tensor &tensor = args.*kMembers[i];
+    for (int i = 0; i < tensors; i++) {
+        gdn_tensor &tensor = call.tensor(i);
         unsigned char *start = buffers()[i].data();
         if (!tensor.data) continue;
         if (!fits(tensor, &bytes[i])) {
@@ -226,7 +319,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size
             bytes[i] = static_cast<std::int64_t>(kBytes);
         }
         tensor.data = start + kBytes - bytes[i];
-        if (i == kO || i == kFinalState || i == kSnapshots) {
+        if (Call::output(i)) {
             std::memset(start, 0xFF, kBytes);
         } else if (i == kCu || i == kInitialSlots || i == kFinalSlots) {
             std::int64_t value = 0;
@@ -248,29 +341,36 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size
     }
     if (aliases == 1 && args.initial_state.data && bytes[kInitialState] == bytes[kFinalState])
         args.final_state.data = args.initial_state.data;
+    for (int i = 0; i < 3 && aliases == 1 && call.mixes; i++)
+        if (call.tensor(kConvInitial + i).data && bytes[kConvInitial + i] == bytes[kConvFinal + i])
+            call.tensor(kConvFinal + i).data = call.tensor(kConvInitial + i).data;
+    if (aliases == 3 && call.mixes && bytes[kZ] == bytes[kO]) args.o.data = call.mixer.z.data;
     if (aliases == 2 && bytes[kO] == bytes[kV]) args.o.data = args.v.data;
     if (!indices_fit) return 0;
 
     std::size_t workspace_bytes = 0;
-    const gdn_status sized = gdn_workspace_size(context, &args, &workspace_bytes), supported = gdn_supports(context, &args);
+    const gdn_status sized = call.mixes ? gdn_mixer_workspace_size(context, &call.mixer, &workspace_bytes)
+                                        : gdn_workspace_size(context, &args, &workspace_bytes);
+    const gdn_status supported = call.mixes ? sized : gdn_supports(context, &args);
     if (supported != GDN_STATUS_OK) require(std::strlen(gdn_last_error()) > 0, "a refusal without reason");
     if (supported == GDN_STATUS_OK) require(sized == GDN_STATUS_OK, "supported, but without a workspace size");
     if (!all_fit) return 0;
 
-    std::uint64_t before[kTensors];
-    for (int i = 0; i < kTensors; i++) before[i] = buffers()[i].hash();
+    std::uint64_t before[kAll];
+    for (int i = 0; i < tensors; i++) before[i] = buffers()[i].hash();
     GuardedBuffer workspace;
     if (own_workspace && sized == GDN_STATUS_OK && workspace_bytes < (1 << 24)) workspace = GuardedBuffer(workspace_bytes, Guard::kEnd, 64);
-    const gdn_status status = (step ? gdn_step : gdn_forward)(context, &args, workspace.data(), workspace.data() ? workspace_bytes : 0);
+    const std::size_t given = workspace.data() ? workspace_bytes : 0;
+    const gdn_status status = call.mixes ? (step ? gdn_mixer_step : gdn_mixer_forward)(context, &call.mixer, workspace.data(), given)
+                                         : (step ? gdn_step : gdn_forward)(context, &args, workspace.data(), given);
     require(workspace.slack_untouched(), "the workspace was overrun");
     // A step wants T = 1, which support does not know of.
     if (!step) require((status == GDN_STATUS_OK) == (supported == GDN_STATUS_OK), "gdn_supports and gdn_forward disagree");
-    for (int i = 0; i < kTensors; i++) {
-        const bool output = i == kO || i == kFinalState || i == kSnapshots;
-        const bool in_place = i == kInitialState && args.final_state.data && args.final_state.data == args.initial_state.data;
+    for (int i = 0; i < tensors; i++) {
+        const bool output = Call::output(i), in_place = call.in_place(i);
         if (status != GDN_STATUS_OK || (!output && !in_place)) {
             require(buffers()[i].hash() == before[i], status == GDN_STATUS_OK ? "an input was written" : "a refused call has written");
-        } else if (output && (args.*kMembers[i]).data) {
+        } else if (output && call.tensor(i).data) {
             const unsigned char *start = buffers()[i].data(), *end = start + kBytes - bytes[i];
             for (const unsigned char *p = start; p < end; p++) require(*p == 0xFF, "memory before an output was written");
         }
