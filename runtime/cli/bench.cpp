@@ -5,26 +5,45 @@
 #include <memory>
 #include <numeric>
 
+#include "bench.h"
 #include "command.h"
 #include "console.h"
 #include "machine.h"
-#include "measure.h"
-#include "operator.h"
 #include "statistics.h"
 
 namespace gdn::cli {
-namespace {
 
 using nlohmann::ordered_json;
 
-struct Options {
-    Setup setup;
-    std::string against;
-    int64_t sequences = 1;
-    int rounds = 21;
-    int cpu = -1;
-    bool hot = false, huge_pages = false, snapshots = false, json = false;
-};
+ordered_json spread(const std::vector<double> &x) {
+    return {{"min", *std::min_element(x.begin(), x.end())}, {"max", *std::max_element(x.begin(), x.end())}, {"mad", mad(x)}};
+}
+
+int pin_for(const BenchOptions &options) {
+    if (options.setup.threads > 1) return -1;
+    const std::vector<int> cpus = allowed_cpus();
+    const int cpu = options.cpu >= 0 ? options.cpu : cpus.empty() ? 0 : cpus.back();
+    if (pin(cpu)) return cpu;
+    if (options.cpu >= 0) throw Failure(kExitUsage, "--cpu " + std::to_string(cpu) + ": this process may not run there");
+    return -1;
+}
+
+void add_run_facts(ordered_json &json, const BenchOptions &options, int cpu, const Rounds &rounds) {
+    json["rounds"] = rounds.peak.size();
+    json["peak_samples"] = rounds.peak;
+    json["pinned_cpu"] = cpu < 0 ? ordered_json(nullptr) : ordered_json(cpu);
+    json["pages"] = options.huge_pages ? "2MiB" : "4KiB";
+    json["huge_page_bytes"] = huge_page_bytes();
+    json["last_level_cache_bytes"] = last_level_cache_bytes();
+    json["cpu"] = cpu_name();
+    json["load_average"] = first_line("/proc/loadavg").substr(0, first_line("/proc/loadavg").find(' '));
+    json["date"] = date();
+    json["version"] = gdn_version();
+}
+
+namespace {
+
+using Options = BenchOptions;
 
 enum class Kind { kChunk, kStep };
 
@@ -139,10 +158,6 @@ std::vector<double> efficiencies(const Subject &subject, const Contender &conten
     return result;
 }
 
-ordered_json spread(const std::vector<double> &x) {
-    return {{"min", *std::min_element(x.begin(), x.end())}, {"max", *std::max_element(x.begin(), x.end())}, {"mad", mad(x)}};
-}
-
 /// Fields that chunk and step have in common.
 ordered_json result_of(
     const Subject &subject, const std::string &role, const Distance &distance, const Contender &contender, const Rounds &rounds) {
@@ -166,29 +181,6 @@ ordered_json result_of(
     json["samples"] = contender.ns;
     json["cpu_ns_per_token_head"] = median(contender.cpu) / subject.token_heads();
     return json;
-}
-
-/// Pins a single-threaded run and says where; -1 if it runs unpinned.
-int pin_for(const Options &options) {
-    if (options.setup.threads > 1) return -1;
-    const std::vector<int> cpus = allowed_cpus();
-    const int cpu = options.cpu >= 0 ? options.cpu : cpus.empty() ? 0 : cpus.back();
-    if (pin(cpu)) return cpu;
-    if (options.cpu >= 0) throw Failure(kExitUsage, "--cpu " + std::to_string(cpu) + ": this process may not run there");
-    return -1;
-}
-
-void add_run_facts(ordered_json &json, const Options &options, int cpu, const Rounds &rounds) {
-    json["rounds"] = rounds.peak.size();
-    json["peak_samples"] = rounds.peak;
-    json["pinned_cpu"] = cpu < 0 ? ordered_json(nullptr) : ordered_json(cpu);
-    json["pages"] = options.huge_pages ? "2MiB" : "4KiB";
-    json["huge_page_bytes"] = huge_page_bytes();
-    json["last_level_cache_bytes"] = last_level_cache_bytes();
-    json["cpu"] = cpu_name();
-    json["load_average"] = first_line("/proc/loadavg").substr(0, first_line("/proc/loadavg").find(' '));
-    json["date"] = date();
-    json["version"] = gdn_version();
 }
 
 /// The two sides of --against, round by round.
@@ -547,6 +539,27 @@ void add_bench(CLI::App &app) {
                     "  gdn bench step --variant gdn2 --sequences 1     hot: 16 heads, 1 MiB\n"
                     "  gdn bench step --sequences 0 --huge-pages       cold");
     when_called(step_app, step, [](const Options &options) { bench_step(options); });
+
+    auto mixer = std::make_shared<Options>();
+    mixer->setup.l2norm = true;
+    CLI::App &mixer_app = *bench.add_subcommand("mixer", "Convolutions, operator and gated norm in one call, beside the operator alone");
+    add_setup_options(mixer_app, mixer->setup);
+    mixer_app.add_option("--tokens", mixer->setup.tokens, "Tokens of a sequence")
+        ->check(CLI::Range(int64_t{1}, int64_t{1} << 24))
+        ->capture_default_str();
+    mixer_app.add_option("--batch", mixer->setup.batch, "Sequences")
+        ->check(CLI::Range(int64_t{1}, int64_t{1} << 20))
+        ->capture_default_str();
+    mixer_app.add_flag("--step", mixer->step, "One token per sequence through gdn_mixer_step, states in place");
+    mixer_app.add_flag("--hot", mixer->hot, "One set of inputs, instead of rotating over four times the last-level cache");
+    add_run_options(mixer_app, *mixer);
+    mixer_app.footer(
+        "Width 4, SiLU, gate SiLU, l2 norm. convolution_ratio and norm_ratio: the operator with only that part around it, over the "
+        "operator.\n\n"
+        "Examples:\n"
+        "  gdn bench mixer --variant gdn2 --heads 16 --tokens 4096\n"
+        "  gdn bench mixer --variant gdn --step --json");
+    when_called(mixer_app, mixer, [](const Options &options) { bench_mixer(options); });
 
     auto block = std::make_shared<Options>();
     block->setup.tokens = 8;
