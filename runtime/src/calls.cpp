@@ -57,25 +57,57 @@ void Calls::build_stage() {
     *argv++ = &lower_bound_;
     has_w_ = row.variant == StageVariant::kGdn2 || row.variant == StageVariant::kFg2Plus;
     has_logits_ = row.form == Form::kLogits;
-    for (int i = 0; i < kIn; i++) {
-        // What the kernel has no use for gets the descriptor of a tensor of the same type.
-        const int stand_in = i == kSourceW && !has_w_ ? kSourceV : i >= kSources && !has_logits_ ? kSourceG : i;
-        if (stand_in != i) {
-            *argv++ = &stage_in_[stand_in].b;
-            continue;
-        }
-        const bool f32 = i >= kSources || (i == kSourceG && row.form != Form::kLogits);
-        stage_in_[i].init(f32 ? Type::kF32 : row.dtype, 2);
-        stage_in_[i].dim(0, i < kSources ? plan_.row_width(i) : i == kSources ? 1 : plan_.row_width(kSourceG), 1);
-        stage_in_[i].host(kZeros);
-        *argv++ = &stage_in_[i].b;
+    has_maps_ = false;
+    for (const KernelRow *map : plan_.map) {
+        has_maps_ |= map != nullptr;
     }
-    const int32_t out[kOut] = {kp, kp, alpha_row_, vp, e_row_};
+    const auto take = [&argv](Buffer &buffer, Type type, int32_t width) {
+        buffer.init(type, 2);
+        buffer.dim(0, width, 1);
+        buffer.host(kZeros);
+        *argv++ = &buffer.b;
+    };
+    const int32_t g_width = plan_.row_width(kSourceG);
+    take(stage_in_[kSourceQ], row.dtype, kp);
+    take(stage_in_[kSourceK], row.dtype, kp);
+    take(stage_in_[kSourceV], row.dtype, vp);
+    take(stage_in_[kSourceG], has_logits_ ? row.dtype : Type::kF32, g_width);
+    take(stage_in_[kSourceB], row.dtype, plan_.row_width(kSourceB));
+    // What the kernel has no use for gets the descriptor of a tensor of the same type.
+    if (has_w_) {
+        take(stage_in_[kSourceW], row.dtype, vp);
+    } else {
+        *argv++ = &stage_in_[kSourceV].b;
+    }
+    if (has_logits_) {
+        take(stage_in_[kSources], Type::kF32, 1);
+        take(stage_in_[kSources + 1], Type::kF32, g_width);
+    } else {
+        *argv++ = &stage_in_[kSourceG].b;
+        *argv++ = &stage_in_[kSourceG].b;
+    }
+    const int32_t width[kOut] = {kp, kp, alpha_row_, vp, e_row_};
     for (int i = 0; i < kOut; i++) {
-        stage_out_[i].init(Type::kF32, 2);
-        stage_out_[i].dim(0, out[i], 1);
-        stage_out_[i].dim(1, 0, out[i]);
-        *argv++ = &stage_out_[i].b;
+        rows_[i].init(Type::kF32, 2);
+        rows_[i].dim(0, width[i], 1);
+        rows_[i].dim(1, 0, width[i]);
+        *argv++ = &rows_[i].b;
+    }
+}
+
+/// Lets rows_ be scratch rows first .. first + n.
+void Calls::move_rows(int32_t first, int32_t n) {
+    if (first == rows_first_ && n == rows_count_) {
+        return;
+    }
+    rows_first_ = first;
+    rows_count_ = n;
+    const int64_t at = first;
+    float *const data[kOut] = {q_ + at * plan_.kp, a_ + at * plan_.kp, first && alpha_row_ == 1 ? one_alpha_ : alpha_ + at * alpha_row_,
+        u_ + at * plan_.vp, first && e_row_ == 1 ? one_e_ : e_ + at * e_row_};
+    for (int i = 0; i < kOut; i++) {
+        rows_[i].host(data[i]);
+        rows_[i].d[1].extent = n;
     }
 }
 
@@ -137,22 +169,24 @@ void Calls::build_chunk(const KernelRow &row) {
 
 void Calls::build_step() {
     step_built_ = true;
-    const int32_t kp = plan_.kp;
     void **argv = step_argv_;
     *argv++ = &context_pointer_;
+    for (Buffer &b : rows_) {
+        *argv++ = &b.b;
+    }
     for (Buffer &b : step_) {
         *argv++ = &b.b;
     }
-    const int32_t width[5] = {kp, kp, alpha_row_, columns_, e_row_};  // a slice's u rows are read one at a time
-    for (int i = 0; i < 5; i++) {
-        step_[i].init(Type::kF32, 2);
-        step_[i].dim(0, width[i], 1);
-        step_[i].dim(1, 0, width[i]);
+    if (columns_ != plan_.vp) {  // a slice's u rows are read one at a time
+        step_u_.init(Type::kF32, 2);
+        step_u_.dim(0, columns_, 1);
+        step_u_.dim(1, 1, columns_);
+        step_argv_[1 + 3] = &step_u_.b;
     }
-    step_[5].init(Type::kF32, 3);
-    step_[6].init(Type::kF32, 2);
-    step_[6].dim(0, columns_, 1);
-    step_[7].init(Type::kF32, 3);
+    step_[0].init(Type::kF32, 3);
+    step_[1].init(Type::kF32, 2);
+    step_[1].dim(0, columns_, 1);
+    step_[2].init(Type::kF32, 3);
 }
 
 void Calls::build_store() {
@@ -192,7 +226,7 @@ void Calls::stage(const RowGroup &group, int32_t first, int32_t n) {
     const int sources = has_w_ ? kSources : kSourceW;
     for (int i = 0; i < sources; i++) {
         Buffer &in = stage_in_[i];
-        if (plan_.map[i]) {
+        if (has_maps_ && plan_.map[i]) {
             map(i, group, n);
             in.host(raw_[i]);
             in.dim(1, n, in.d[0].extent);
@@ -207,19 +241,12 @@ void Calls::stage(const RowGroup &group, int32_t first, int32_t n) {
         stage_in_[7].host(group.dt_bias);
         stage_in_[7].dim(1, n, group.dt_bias_stride);
     }
-    const bool apart_alpha = first && alpha_row_ == 1, apart_e = first && e_row_ == 1;
-    float *const out[kOut] = {q_ + (int64_t)first * plan_.kp, a_ + (int64_t)first * plan_.kp,
-        apart_alpha ? one_alpha_ : alpha_ + (int64_t)first * alpha_row_, u_ + (int64_t)first * plan_.vp,
-        apart_e ? one_e_ : e_ + (int64_t)first * e_row_};
-    for (int i = 0; i < kOut; i++) {
-        stage_out_[i].host(out[i]);
-        stage_out_[i].d[1].extent = n;
-    }
+    move_rows(first, n);
     call(plan_.stage, stage_argv_);
-    if (apart_alpha) {
+    if (first && alpha_row_ == 1) {
         memcpy(alpha_ + first, one_alpha_, (size_t)n * sizeof(float));
     }
-    if (apart_e) {
+    if (first && e_row_ == 1) {
         memcpy(e_ + first, one_e_, (size_t)n * sizeof(float));
     }
     if (!plan_.source[kSourceG].data) {
@@ -307,23 +334,15 @@ void Calls::step(bool v_first, int32_t first, int32_t heads, int32_t column, Sta
         build_step();
     }
     const int32_t kp = plan_.kp;
-    step_[0].host(q_ + (int64_t)first * kp);
-    step_[1].host(a_ + (int64_t)first * kp);
+    move_rows(first, heads);
     if (first && alpha_row_ == 1) {
         one_alpha_[0] = alpha_[first];
-        step_[2].host(one_alpha_);
-    } else {
-        step_[2].host(alpha_ + (int64_t)first * alpha_row_);
     }
-    step_[3].host(u_ + (int64_t)first * plan_.vp + column);
     if (first && e_row_ == 1) {
         one_e_[0] = e_[first];
-        step_[4].host(one_e_);
-    } else {
-        step_[4].host(e_ + (int64_t)first * e_row_);
     }
-    for (int i = 0; i < 5; i++) {
-        step_[i].d[1].extent = heads;
+    if (columns_ != plan_.vp) {
+        step_u_.host(u_ + (int64_t)first * plan_.vp + column);
     }
     const auto state = [&](Buffer &b, State s, int32_t head) {
         b.host(s.data);
@@ -331,10 +350,10 @@ void Calls::step(bool v_first, int32_t first, int32_t heads, int32_t column, Sta
         b.dim(1, v_first ? columns_ : kp, s.row);
         b.dim(2, heads, head);
     };
-    state(step_[5], from, from_head);
-    state(step_[7], to, to_head);
-    step_[6].host(o_rows);
-    step_[6].dim(1, heads, o_stride);
+    state(step_[0], from, from_head);
+    state(step_[2], to, to_head);
+    step_[1].host(o_rows);
+    step_[1].dim(1, heads, o_stride);
     call(v_first ? division_.v_first_step : division_.step, step_argv_);
 }
 

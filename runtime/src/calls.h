@@ -53,6 +53,7 @@ public:
 
 private:
     void call(const KernelRow *row, void **argv);
+    void move_rows(int32_t first, int32_t n);
     void map(int source, const RowGroup &group, int32_t n);
     void build_stage();
     void build_map();
@@ -76,8 +77,10 @@ private:
     alignas(64) float one_e_[kMaxRows];
 
     enum { kIn = 8, kOut = 5 };  // of the stage: sources, A_log, dt_bias; q, a, alpha, u, e
-    Buffer stage_in_[kIn], stage_out_[kOut];
-    bool has_w_, has_logits_;  // of the stage: whether it reads w, and A_log and dt_bias
+    Buffer stage_in_[kIn];
+    Buffer rows_[kOut];                         // scratch rows rows_first_ .. of the stage's outputs and the step's inputs
+    int32_t rows_first_ = -1, rows_count_ = 0;  // where they point
+    bool has_w_, has_logits_, has_maps_;  // of the stage: whether it reads w, and A_log and dt_bias; whether a source goes through a map
     float stage_scale_, gate_scale_, lower_bound_;
     void *stage_argv_[1 + 3 + kIn + kOut];
 
@@ -90,8 +93,9 @@ private:
     bool step_built_ = false, map_built_ = false;
     Buffer chunk_[9];  // q a alpha u e S0 next o S1
     void *chunk_argv_[1 + 9];
-    Buffer step_[8];  // q a alpha u e S0 o S1
-    void *step_argv_[1 + 8];
+    Buffer step_[3];  // S0 o S1
+    Buffer step_u_;   // of a slice
+    void *step_argv_[1 + kOut + 3];
     Buffer store_[2];  // o y
     void *store_argv_[1 + 2];
 };

@@ -71,7 +71,7 @@ private:
     std::atomic<int64_t> next_{0};
     std::atomic<int> failed_{0};
     const char *kernel_ = nullptr;  // of the first failure; written by the worker that set `failed_`
-    char text_[sizeof KernelContext::error] = "";
+    char text_[sizeof KernelContext::error];  // of that failure; of no meaning before
 };
 
 /// run(memory) in the caller's workspace, or in one of the context's where the caller brought none.

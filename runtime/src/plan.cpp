@@ -385,8 +385,8 @@ private:
     }
 
     /// A token tensor of kDims dimensions: [B, T, heads, width] or [B, T, heads]. `heads` -1: H or HV.
-    template <int32_t kDims, bool kOutput = false>
-    [[gnu::noinline]] bool token_view(const char *name, const gdn_tensor &t, int64_t heads, int64_t width, TokenView *view) {
+    template <int32_t kDims, bool kOutput>
+    [[gnu::always_inline]] bool view_of(const char *name, const gdn_tensor &t, int64_t heads, int64_t width, TokenView *view) {
         static_assert((int)Type::kF32 == GDN_DTYPE_F32 && (int)Type::kBf16 == GDN_DTYPE_BF16 && (int)Type::kF16 == GDN_DTYPE_F16);
         const unsigned number = (unsigned)number_of(t.dtype);
         const int64_t accept = heads < 0 ? t.shape[2] : heads, size = number == GDN_DTYPE_F32 ? 4 : 2;
@@ -409,6 +409,12 @@ private:
         view->per_value_head = accept == p_.hv;
         view->scalar = kDims == 3;
         return true;
+    }
+
+    /// Of an input: one copy of the code for all of them.
+    template <int32_t kDims>
+    [[gnu::noinline]] bool token_view(const char *name, const gdn_tensor &t, int64_t heads, int64_t width, TokenView *view) {
+        return view_of<kDims, false>(name, t, heads, width, view);
     }
 
     [[gnu::noinline, gnu::cold]] bool any_token_view(
@@ -478,7 +484,7 @@ private:
         if (h < 1 || hv < 1 || h > 65536 || hv > 65536) {
             return check_.bad("q has %lld heads and v has %lld, expected 1 to 65536", (long long)h, (long long)hv);
         }
-        if ((int32_t)hv % (int32_t)h) {
+        if (hv != h && (int32_t)hv % (int32_t)h) {
             return check_.bad("HV=%lld is not a multiple of H=%lld (q has %lld heads, v has %lld)", (long long)hv, (long long)h,
                 (long long)h, (long long)hv);
         }
@@ -495,7 +501,7 @@ private:
         p_.v = (int32_t)v;
         p_.kp = round_up16(k);
         p_.vp = round_up16(v);
-        p_.heads_per_key = (int32_t)hv / (int32_t)h;
+        p_.heads_per_key = hv == h ? 1 : (int32_t)hv / (int32_t)h;
         p_.scale = a_.scale == 0 ? 1.0f / std::sqrt((float)k) : a_.scale;
         sequence_mask_ = packed_ || batch_ <= 1 ? 0 : -1;
         token_mask_ = tokens_ <= 1 ? 0 : -1;
@@ -511,7 +517,7 @@ private:
             return check_.bad("o is absent, expected memory of shape [%lld, %lld, %lld, %lld]", (long long)batch_, (long long)tokens_,
                 (long long)hv, (long long)v);
         }
-        if (!token_view<4, true>("o", a_.o, hv, v, &p_.o)) {
+        if (!view_of<4, true>("o", a_.o, hv, v, &p_.o)) {
             return false;
         }
         if (a_.k.dtype != a_.q.dtype || a_.v.dtype != a_.q.dtype || a_.o.dtype != a_.q.dtype) {
@@ -638,7 +644,7 @@ private:
     }
 
     /// A state of `slots` sequences, -1: a pool of any number.
-    template <bool kOutput> [[gnu::noinline]] bool state_view(const char *name, const gdn_tensor &t, int64_t slots, StateView *view) {
+    template <bool kOutput> [[gnu::always_inline]] bool state_view(const char *name, const gdn_tensor &t, int64_t slots, StateView *view) {
         const int64_t count = slots < 0 ? t.shape[0] : slots;
         const int64_t extent[4] = {count, p_.hv, p_.v_first ? p_.v : p_.k, p_.v_first ? p_.k : p_.v};
         const int64_t row = extent[2] <= 1 ? extent[3] : t.strides[2];

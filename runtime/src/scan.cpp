@@ -38,10 +38,17 @@ Scan::Scan(const Plan &plan, const Division &division, const Arena &arena, char 
 }
 
 void Scan::run(int64_t task) {
-    const int64_t slice = task % division_.slices, unit = task / division_.slices;
-    const int32_t hv0 = (int32_t)(unit % division_.groups) * division_.heads_per_task;
+    int64_t slice = 0, sequence = task;
+    int32_t group = 0;
+    if (division_.slices > 1 || division_.groups > 1) {  // else four divisions for nothing
+        const int64_t unit = task / division_.slices;
+        slice = task % division_.slices;
+        group = (int32_t)(unit % division_.groups);
+        sequence = unit / division_.groups;
+    }
+    const int32_t hv0 = group * division_.heads_per_task;
     const int32_t hv1 = std::min(hv0 + division_.heads_per_task, plan_.hv);
-    enter(unit / division_.groups, slice);
+    enter(sequence, slice);
     if (length_ == 0) {
         empty(hv0, hv1);
         return;
@@ -108,10 +115,26 @@ bool Scan::decode(int32_t hv0, int32_t hv1) {
     }
     const int64_t most = INT32_MAX / (2 * kMaxRows);  // strides between heads, in elements, that 32 bits can follow over a call's heads
     const bool far = plan_.final.head / 4 > most || (initial_slot_ >= 0 && plan_.initial.head / 4 > most) || plan_.o.head / 2 > most;
+    // What is the same for every group of heads: where head 0 is, and the strides from head to head.
+    const bool one_to_one = plan_.h == plan_.hv;
+    const char *first_head[kSources];
     bool far_sources = false;
-    for (const TokenView &source : plan_.source) {
-        far_sources |= source.data && source.head / 2 > most;
+    for (int s = 0; s < kSources; s++) {
+        const TokenView &source = plan_.source[s];
+        if (!source.data) {
+            continue;
+        }
+        far_sources |= source.head > 2 * most + 1;
+        first_head[s] = source.data + sequence_ * source.sequence + begin_ * source.token;
+        const bool still = !one_to_one && !source.per_value_head && !plan_.modulo;
+        group_.stride[s] = still ? 0 : (int32_t)(source.head >> (source.type == Type::kF32 ? 2 : 1));
     }
+    if (far_sources) {
+        std::fill_n(group_.stride, (int)kSources, 0);
+    }
+    const State first_to = slice_of(part(plan_.final, final_slot_, 0));
+    const State first_from = initial_slot_ < 0 ? first_to : slice_of(part(plan_.initial, initial_slot_, 0));
+    char *const first_o = const_cast<char *>(plan_.o.data) + sequence_ * plan_.o.sequence + begin_ * plan_.o.token;
     const int32_t rows = far ? 1 : std::min(plan_.rows(), (int32_t)kMaxRows);
     const int32_t element = plan_.o.type == Type::kF32 ? 4 : 2;
     for (int32_t hv = hv0; hv < hv1; hv += rows) {
@@ -120,13 +143,10 @@ bool Scan::decode(int32_t hv0, int32_t hv1) {
             const int32_t run = far_sources ? 1 : decode_run(hv + i, n - i);
             for (int s = 0; s < kSources; s++) {
                 const TokenView &source = plan_.source[s];
-                if (!source.data) {
-                    continue;
+                if (source.data) {
+                    const int32_t head = one_to_one ? hv + i : plan_.head_of(hv + i, source.per_value_head);
+                    group_.data[s] = first_head[s] + head * source.head;
                 }
-                const bool still = !source.per_value_head && !plan_.modulo && plan_.h != plan_.hv;
-                group_.data[s] = source.data + sequence_ * source.sequence + begin_ * source.token +
-                                 (int64_t)plan_.head_of(hv + i, source.per_value_head) * source.head;
-                group_.stride[s] = still || far_sources ? 0 : (int32_t)(source.head / (source.type == Type::kF32 ? 4 : 2));
             }
             const auto head_row = [&](const HeadView &view, const char **data, int32_t *stride) {
                 if (view.data) {
@@ -139,19 +159,19 @@ bool Scan::decode(int32_t hv0, int32_t hv1) {
             calls_.stage(group_, i, run);
             i += run;
         }
-        const State to = slice_of(part(plan_.final, final_slot_, hv));
+        const State to = {first_to.data + hv * (plan_.final.head / 4), first_to.row};
         State from = to;
         int32_t from_head = (int32_t)(n > 1 ? plan_.final.head / 4 : 0);
         const int32_t to_head = from_head;
         if (initial_slot_ >= 0) {
-            from = slice_of(part(plan_.initial, initial_slot_, hv));
+            from = {first_from.data + hv * (plan_.initial.head / 4), first_from.row};
             from_head = (int32_t)(n > 1 ? plan_.initial.head / 4 : 0);
         } else {
             for (int32_t i = 0; i < n; i++) {
                 zero_rows({to.data + (int64_t)i * to_head, to.row}, v_first_ ? plan_.v : plan_.k, v_first_ ? plan_.k : plan_.v);
             }
         }
-        char *o = const_cast<char *>(plan_.o.data) + sequence_ * plan_.o.sequence + begin_ * plan_.o.token + hv * plan_.o.head;
+        char *o = first_o + hv * plan_.o.head;
         const int32_t o_stride = (int32_t)(n > 1 ? plan_.o.head / element : plan_.vp);
         if (o_direct_ || mixer_) {  // the mixer's rows of o are float32
             calls_.step(v_first_, 0, n, 0, from, from_head, to, to_head, reinterpret_cast<float *>(o), o_stride);
