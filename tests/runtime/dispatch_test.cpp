@@ -1,11 +1,19 @@
 // Which kernel serves a call: on machines that are played by feature words, and over tables that exist only here.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <atomic>
+#include <cstring>
 #include <memory>
+#include <random>
+#include <thread>
+#include <utility>
+#include <vector>
 
 #include "call.h"
 #include "cpu.h"
 #include "dispatch.h"
+#include "plan.h"
 
 using namespace gdn;
 using namespace gdn_test;
@@ -157,6 +165,99 @@ TEST(Dispatch, EveryNeedOfEverySizeIsServed) {
                         EXPECT_TRUE(can_run(*row, k, v)) << row->name;
                     }
     }
+}
+
+struct RealTable {
+    std::unique_ptr<std::max_align_t[]> memory{new std::max_align_t[Dispatch::bytes(kKernelRowCount) / sizeof(std::max_align_t) + 1]};
+    const Dispatch &dispatch = *Dispatch::create(memory.get(), kTargetRows, kTargetRowCount, kKernelRows, kKernelRowCount, cpu_features(), 0);
+};
+
+bool same_route(const Route &a, const Route &b) {
+    for (int i = 0; i < kSources; i++) {
+        if (a.map[i] != b.map[i] || (a.map[i] && a.map_pad[i] != b.map_pad[i])) return false;
+    }
+    return a.stage == b.stage && a.store == b.store && a.gla_copy == b.gla_copy && a.form == b.form && a.chunk == b.chunk && a.step == b.step &&
+           a.block == b.block && a.v_first_step == b.v_first_step && !std::memcmp(&a.run, &b.run, sizeof a.run) &&
+           !std::memcmp(&a.scratch, &b.scratch, sizeof a.scratch);
+}
+
+// A call after another that differs from it in one thing only gets what it would have got first.
+TEST(Routes, WhatIsRememberedIsWhatWouldBeFound) {
+    std::mt19937 random(20261130);
+    const auto below = [&random](unsigned n) { return static_cast<int>(random() % n); };
+    constexpr std::int64_t kSizes[] = {20, 48, 64, 128};
+    constexpr int kThings = 12, kMost[kThings] = {7, 4, 4, 2, 2, 3, 4, 2, 2, 2, 2, 2};
+    int answered = 0, differ = 0;
+    for (int round = 0; round < 600; round++) {
+        int things[kThings];
+        for (int i = 0; i < kThings; i++) things[i] = below(static_cast<unsigned>(kMost[i]));
+        int changed[kThings];
+        std::copy(things, things + kThings, changed);
+        const int which = round % kThings;
+        changed[which] = (things[which] + 1) % kMost[which];
+        const auto plan_of = [&](const int *t, const Dispatch &dispatch, Plan *plan) {
+            CallSize size;
+            size.B = 1;
+            size.T = 1;
+            size.K = kSizes[t[1]];
+            size.V = kSizes[t[2]];
+            SmallCall call(size, static_cast<gdn_variant>(t[0]));
+            gdn_args &args = call.args;
+            for (gdn_tensor *tensor : {&args.q, &args.k, &args.v, &args.o}) tensor->dtype = t[3] ? GDN_DTYPE_BF16 : GDN_DTYPE_F32;
+            args.g.dtype = t[4] ? GDN_DTYPE_F16 : GDN_DTYPE_F32;
+            args.decay = static_cast<gdn_decay>(t[5]);
+            for (gdn_tensor *tensor : {&args.beta, &args.b, &args.beta_k}) tensor->dtype = t[6] % 2 ? GDN_DTYPE_BF16 : GDN_DTYPE_F32;
+            for (gdn_tensor *tensor : {&args.w, &args.beta_v}) tensor->dtype = t[6] / 2 ? GDN_DTYPE_BF16 : GDN_DTYPE_F32;
+            args.gate = static_cast<gdn_gate>(t[7]);
+            args.qk_l2norm = t[8];
+            args.precision = static_cast<gdn_precision>(t[9]);
+            if (t[10]) {
+                args.state_layout = GDN_STATE_V_FIRST;
+                for (gdn_tensor *state : {&args.initial_state, &args.final_state}) {
+                    std::swap(state->shape[2], state->shape[3]);
+                    state->strides[2] = state->shape[3];
+                }
+            }
+            if (t[11] && !t[10]) args.snapshots = call.tensor(call.snapshots, {1, 1, size.HV, size.K, size.V}, 0, 0);
+            return make_plan(dispatch, &args, Entry::kForward, plan);
+        };
+        RealTable warm, cold;
+        Plan before, after, fresh;
+        const gdn_status first = plan_of(things, warm.dispatch, &before);
+        ASSERT_EQ(plan_of(changed, warm.dispatch, &after), plan_of(changed, cold.dispatch, &fresh));
+        if (plan_of(changed, cold.dispatch, &after) != GDN_STATUS_OK) continue;
+        ASSERT_TRUE(same_route(after, fresh)) << "remembered, thing " << which;
+        plan_of(changed, warm.dispatch, &after);
+        ASSERT_TRUE(same_route(after, fresh)) << "thing " << which;
+        answered++;
+        differ += first == GDN_STATUS_OK && !same_route(before, fresh);
+    }
+    EXPECT_GT(answered, 200);
+    EXPECT_GT(differ, 100);
+}
+
+TEST(Routes, FullCacheAndManyThreads) {
+    const auto cache = std::make_unique<RouteCache>();
+    std::atomic<int> found{0}, wrong{0};
+    std::vector<std::thread> threads;
+    for (int thread = 0; thread < 4; thread++)
+        threads.emplace_back([&] {
+            for (int i = 0; i < 2000; i++) {
+                const int number = i % 200;
+                const std::uint64_t key = static_cast<std::uint64_t>(number) * 2 + 1;
+                if (const Route *route = cache->find(key)) {
+                    found++;
+                    wrong += route->run.time_block != number;
+                } else {
+                    Route made = {};
+                    made.run.time_block = number;
+                    cache->add(key, made);
+                }
+            }
+        });
+    for (std::thread &thread : threads) thread.join();
+    EXPECT_EQ(wrong, 0);
+    EXPECT_GT(found, 100);
 }
 
 std::string target_of(gdn_context *context) {
