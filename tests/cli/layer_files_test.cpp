@@ -139,8 +139,8 @@ TEST_F(LayerFiles, WhatIsWrongInsideIsOneAndNamed) {
     write("noise", "this is no safetensors file");
     const std::string convert = "convert --config " + at("kda.json") + " --from fla-kda --to gdn" + output;
     refused(convert + " --input " + at("noise"), 1, {at("noise") + ": "});
-    refused(
-        convert + " --input " + oracle("fla_layer_kda"), 1, {"fla_layer_kda.safetensors: tensor 'q_proj.weight'", "no such tensor"});  // no prefix
+    refused(convert + " --input " + oracle("fla_layer_kda"), 1,
+        {"fla_layer_kda.safetensors: tensor 'q_proj.weight'", "no such tensor"});  // no prefix
     refused(convert + " --prefix p. --input " + oracle("fla_layer_gdn2"), 1,
         {"tensor 'p.b_proj.weight'", "expected shape [2, 24]", "found [16, 24]"});
     EXPECT_FALSE(std::filesystem::exists(at("a")));

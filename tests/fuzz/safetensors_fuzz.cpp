@@ -1,4 +1,4 @@
-// The safetensors reader on any bytes: never crashes, reads nothing past them, refuses with a reason; what it accepts, the writer and the reader
+// The safetensors reader on any bytes: never crashes, reads nothing past them, refuses with a reason; what it accepts, writer and reader
 // give back bit for bit.
 #include <cstdio>
 #include <cstdlib>

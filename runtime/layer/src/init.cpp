@@ -1,4 +1,4 @@
-// Seeded weights, the same bits on every machine: an own counter-based generator, own log and exp out of + - * / and square roots (which IEEE
+// Seeded weights, the same bits on every machine: an own counter-based generator, own log and exp out of + - * / and roots (which IEEE
 // rounds the same everywhere; the build keeps this file free of fused multiply-adds), and no order between tensors or values.
 #include <cmath>
 #include <cstdint>
