@@ -177,6 +177,52 @@ TEST(LayerPacked, IsAlsoABatch) {
     EXPECT_TRUE(same_bits(a, b));
 }
 
+/// Weights and tokens of few bits, and an output projection that only copies: no product rounds, whatever order BLAS sums in.
+Made exact_layer(gdn::Context &context, Config config) {
+    config.hidden_size = config.value_heads() * config.value_dim();
+    Made made(context, config);
+    for (auto &[name, tensor] : made.weights) {
+        if (tensor.shape.size() != 2) continue;
+        for (float &value : tensor.data) value = std::round(4 * value) / 4;
+        if (name != "o_proj.weight") continue;
+        for (std::size_t i = 0; i < tensor.data.size(); i++) tensor.data[i] = i % static_cast<std::size_t>(config.hidden_size + 1) == 0;
+    }
+    made.built = layer::Layer(context, config, made.weights);
+    return made;
+}
+
+std::vector<float> exact_tokens(std::int64_t count, std::int64_t width, std::uint64_t seed) {
+    std::vector<float> x = random_tokens(count, width, seed);
+    for (float &value : x) value = std::round(4 * value) / 4;
+    return x;
+}
+
+// Everything between the projections: neither neighbours in a batch nor the blocks they share change a bit.
+TEST(LayerPacked, OthersChangeNoBit) {
+    gdn::Context context;
+    for (const Kind kind : kKinds) {
+        for (const layer::Mode mode : {layer::Mode::kChunk, layer::Mode::kFusedRecurrent}) {
+            Config config = forward_config(kind);
+            config.mode = mode;
+            const Made made = exact_layer(context, config);
+            const std::int64_t d = made.config.hidden_size;
+            const std::vector<std::int64_t> cu = {0, 3, 4, 74, 74, 75, 675, 690};
+            const auto N = static_cast<std::int64_t>(cu.size()) - 1;
+            const std::vector<float> x = exact_tokens(cu.back(), d, 33);
+            layer::State state = made.built.make_state(N);
+            const std::vector<float> y = forward(made.built, x, 1, cu.back(), &state, {cu.data(), N});
+            EXPECT_TRUE(same_bits(forward(made.built, x, 1, cu.back(), nullptr, {cu.data(), N}), y)) << name_of(kind);
+            for (std::int64_t n = 0; n < N; n++) {
+                const std::int64_t first = cu[static_cast<std::size_t>(n)], count = cu[static_cast<std::size_t>(n + 1)] - first;
+                layer::State alone = made.built.make_state(1);
+                const std::vector<float> rows = forward(made.built, slice(x, first, count, d), 1, count, &alone);
+                EXPECT_TRUE(same_bits(rows, slice(y, first, count, d))) << name_of(kind) << " sequence " << n;
+                EXPECT_TRUE(same_bits(alone, one_of(state, n))) << name_of(kind) << " sequence " << n;
+            }
+        }
+    }
+}
+
 // ---- padding (field report R39) ----------------------------------------------------------------------------------
 
 TEST(LayerPadding, LeavesNoTraceToTheBit) {
@@ -301,7 +347,8 @@ TEST(LayerThreads, ManyCallersAtOnce) {
     for (const int count : good) EXPECT_EQ(count, 5);
 }
 
-// (Sanitizers keep memory of their own, in which this sees nothing.) Memory beyond x and y is a block of tokens, and calls keep what they need: more tokens take no more.
+// Memory beyond x and y is a block of tokens, and calls keep what they need: more tokens take no more. (Sanitizers keep memory of their own, in
+// which this sees nothing.)
 TEST(LayerMemory, DoesNotGrowWithTokens) {
     const BlasThreads one(1);
     gdn::Context context = context_of(1);

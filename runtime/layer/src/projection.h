@@ -9,7 +9,7 @@
 
 namespace gdn::layer {
 
-/// y[r, o] (+)= sum_i x[r, i] w[o, i] for `rows` rows; w [out, in] is contiguous, rows of x and y lie `x_stride` and `y_stride` floats apart.
+/// y[r, o] (+)= sum_i x[r, i] w[o, i]; w [out, in] is contiguous, rows of x and y lie `x_stride` and `y_stride` floats apart.
 struct Product {
     const float *x;
     std::int64_t x_stride;
@@ -20,8 +20,9 @@ struct Product {
     bool add = false;  // to what y holds; else y is written without being read
 };
 
-/// Computes the products, which must not depend on each other, for the same rows. They are cut into tasks of single-threaded BLAS calls by their
-/// sizes alone, so that the number of threads changes no bit; where the BLAS has threads of its own (blas_threads() > 1), it gets each whole.
+/// Computes the products, which must not depend on each other, for the same rows. They are cut into tasks of single-threaded BLAS calls by
+/// their sizes alone, so that the number of threads changes no bit; where the BLAS has threads of its own (blas_threads() > 1), it gets each
+/// whole.
 void multiply(gdn_context *context, std::int64_t rows, const Product *products, int count);
 
 /// Extents that a BLAS with 32-bit integers takes.

@@ -157,16 +157,17 @@ public:
 
     /// x [B, T, hidden_size] -> y [B, T, hidden_size], float32, contiguous, must not overlap. From a zero state; config.mode chooses the path.
     ///
-    /// Tokens go through in blocks of at most 512, cut at the same tokens of a sequence whatever its batch: beyond x and y, memory does not grow
-    /// with T. One call gives the same bits at any number of threads and again. Sequence by sequence, everything between the projections is also
-    /// independent of the batch, to the bit; the products are BLAS's, which may round a row otherwise among other numbers of rows.
+    /// Tokens go through in blocks of at most 512, cut at the same tokens of a sequence whatever its batch: beyond x and y, memory does not
+    /// grow with T. With blas_threads() <= 1, one call gives the same bits at any number of threads and again. Everything between the
+    /// projections is also independent of the batch, to the bit; the products are BLAS's, which may round a row otherwise among other
+    /// numbers of rows.
     void forward_train(const float *x, float *y, std::int64_t B, std::int64_t T, const Batch &batch = {}) const;
     /// Goes on from `state` and updates it. Up to 64 tokens may take the step path. Any number of threads may call with states of their own.
     void forward(const float *x, float *y, std::int64_t B, std::int64_t T, State &state, const Batch &batch = {}) const;
 
-    /// Values between the parts, for comparing layer by layer, of B sequences from a zero state: "q", "k", "v" (after convolution and activation,
-    /// before the l2 norm), "g" (log decay), the gates ("beta"; gdn2: "b", "w"; fg2_plus: "beta_k", "beta_v"), "o" (of the operator, before the
-    /// norm). All [B, T, heads, channels], scalars with one channel. Not for speed, and not bounded by a block of tokens.
+    /// Values between the parts, for comparing layer by layer, of B sequences from a zero state: "q", "k", "v" (after convolution and
+    /// activation, before the l2 norm), "g" (log decay), the gates ("beta"; gdn2: "b", "w"; fg2_plus: "beta_k", "beta_v"), "o" (of the
+    /// operator, before the norm). All [B, T, heads, channels], scalars with one channel. Not for speed, not bounded by a block of tokens.
     std::map<std::string, Tensor> dump(const float *x, std::int64_t B, std::int64_t T) const;
 
 private:
@@ -174,8 +175,9 @@ private:
     std::unique_ptr<Impl> impl_;
 };
 
-/// Threads that the BLAS uses inside one product; 0 if it does not say (only OpenBLAS does). It is a setting of the process, which the layer reads
-/// and never changes: 1 or 0, and a layer cuts its products itself, over the threads of its context; more, and each product is one call of BLAS.
+/// Threads that the BLAS uses inside one product; 0 if it does not say (only OpenBLAS does). It is a setting of the process, which the
+/// layer reads and never changes: 1 or 0, and a layer cuts its products itself, over the threads of its context; more, and each product is
+/// one call of BLAS.
 int blas_threads();
 /// Changes it, for the whole process: a program that owns its process wants 1. False if this BLAS has no such setting.
 bool set_blas_threads(int threads);
