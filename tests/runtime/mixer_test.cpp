@@ -139,8 +139,8 @@ std::vector<Wrong> wrongs() {
             [](SmallMixer &m) { m.args.conv_final_k = m.args.conv_initial_q; }},
         {"finals_meet", kInvalid, {"conv_final_k overlaps conv_final_q"}, [](SmallMixer &m) { m.args.conv_final_k = m.args.conv_final_q; }},
         {"final_in_q", kInvalid, {"conv_final_q overlaps q"}, [](SmallMixer &m) { m.args.conv_final_q.data = m.call.args.q.data; }},
-        {"final_in_weight", kInvalid, {"conv_final_v overlaps conv_weight_v"},
-            [](SmallMixer &m) { m.args.conv_final_v.data = m.args.conv_weight_v.data; }},
+        {"final_in_weight", kInvalid, {"conv_final_q overlaps conv_weight_v"},
+            [](SmallMixer &m) { m.args.conv_final_q.data = m.args.conv_weight_v.data; }},
 
         {"z_shape", kInvalid, {"z has shape", "expected [2, 20, 4, 48]"}, [](SmallMixer &m) { m.args.z.shape[1] = 19; }},
         {"z_dtype", kInvalid, {"z has dtype i32"}, [](SmallMixer &m) { m.args.z.dtype = GDN_DTYPE_I32; }},
