@@ -42,6 +42,7 @@ void add_demo(CLI::App &app);
 #ifdef GDN_HAS_LAYER
 void add_init(CLI::App &app);
 void add_convert(CLI::App &app);
+void add_run(CLI::App &app);
 #endif
 
 }  // namespace gdn::cli

@@ -38,6 +38,7 @@ int main(int argc, char **argv) {
 #ifdef GDN_HAS_LAYER
     add_init(app);
     add_convert(app);
+    add_run(app);
 #endif
 
     catch_interrupts();

@@ -164,6 +164,7 @@ TEST(LayerPacked, AcrossBlocks) {
         const Made made(context, config);
         expect_packed(made, {300, 212, 1, 512, 513, 5, 0, 7, 1100, 500}, "blocks");
         expect_packed(made, {513, 1, 1, 0, 1}, "a tail of one token");
+        expect_packed(made, {0, 0, 1030, 0, 2}, "nothing before a long one");
     }
 }
 
