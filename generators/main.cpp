@@ -135,7 +135,7 @@ void print_list(const List &list) {
 // Value of an enum of runtime/src/kernel_table.h from its spelling in the list; kNone when the kernel has no such parameter.
 string enum_value(const string &type, const string &text) {
     static const std::map<string, string> names{
-        {"", "kNone"}, {"stage", "kStage"}, {"map", "kMap"}, {"core_chunk", "kCoreChunk"}, {"core_step", "kCoreStep"}, {"core_block", "kCoreBlock"}, {"store", "kStore"},
+        {"", "kNone"}, {"stage", "kStage"}, {"map", "kMap"}, {"core_chunk", "kCoreChunk"}, {"core_step", "kCoreStep"}, {"core_pending", "kCorePending"}, {"core_block", "kCoreBlock"}, {"store", "kStore"},
         {"short_conv", "kShortConv"}, {"gated_norm", "kGatedNorm"},
         {"kfirst", "kKFirst"}, {"vfirst", "kVFirst"}, {"gdn", "kGdn"}, {"kda", "kKda"}, {"gdn2", "kGdn2"}, {"fg2_plus", "kFg2Plus"},
         {"log", "kLog"}, {"linear", "kLinear"}, {"norm", "kNorm"}, {"logits", "kLogits"}, {"copy", "kCopy"}, {"sigmoid", "kSigmoid"},
@@ -160,7 +160,7 @@ string table_row(const List &list, const KernelSpec &k, const std::map<int, int>
     Size size("anyx16");
     if (!k.param("size").empty() && k.param("size") != "any") size = Size(k.param("size"));
     // Run-time V is a multiple of the row's panel; a step of fixed size has no need of one.
-    const int panel = is_chunk ? value("panel") : is_core && !size.v ? size.v_unit : 0;
+    const int panel = is_chunk || k.family == "core_pending" ? value("panel") : is_core && !size.v ? size.v_unit : 0;
     const int fetch_lines = value("fetch_lines"), rows = value("rows"), cols = value("cols"), chunk = value("chunk");
     const int slots = is_chunk && size.k && fetch_lines ? size.k / 2 / fetch_lines * (2 * chunk / rows) * (size.v / cols) : 0;
     std::ostringstream row;

@@ -28,6 +28,11 @@ void apply_core_step(CoreStepStages &st, const Config &config, const Machine &m)
     }
 }
 
+// There is no reference schedule: where the kernel is missing, the runtime settles the pending write and calls core_step.
+Space core_pending_space(const Machine &m, const Size &size) { return cpu_core_pending_space(m, size); }
+
+void apply_core_pending(CorePendingStages &st, const Config &config, const Machine &m) { cpu_apply_core_pending(st, config, m); }
+
 Space short_conv_space(const Machine &m) { return m.schedule == "reference" ? Space() : cpu_short_conv_space(m); }
 
 void apply_short_conv(ShortConvStages &st, const Config &config, const Machine &m) {
@@ -55,6 +60,7 @@ Space space_of(const std::string &family, const std::map<std::string, std::strin
         return core_chunk_space(m, Size(params.at("size")), precision != params.end() && precision->second == "low", block);
     }
     if (family == "core_step") return core_step_space(m, Size(params.at("size")), params.at("layout") == "vfirst");
+    if (family == "core_pending") return core_pending_space(m, Size(params.at("size")));
     if (family == "stage") return stage_space(m, params.at("size") == "any", params.at("form"));
     if (family == "map") return map_space(m);
     if (family == "store") return store_space(m);

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "../generators/core_chunk.h"
+#include "../generators/core_pending.h"
 #include "../generators/core_step.h"
 #include "../generators/gated_norm.h"
 #include "../generators/short_conv.h"
@@ -18,6 +19,9 @@ void apply_core_chunk(CoreChunkStages &st, const Config &config, const Machine &
 
 Space core_step_space(const Machine &machine, const Size &size, bool v_first);
 void apply_core_step(CoreStepStages &st, const Config &config, const Machine &machine);
+
+Space core_pending_space(const Machine &machine, const Size &size);
+void apply_core_pending(CorePendingStages &st, const Config &config, const Machine &machine);
 
 Space short_conv_space(const Machine &machine);
 void apply_short_conv(ShortConvStages &st, const Config &config, const Machine &machine);

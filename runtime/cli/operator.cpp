@@ -98,13 +98,14 @@ std::string Setup::text() const {
     if (l2norm) text += ", l2 norm inside";
     if (precision != "f32") text += ", low precision";
     if (v_first) text += ", V-first state";
+    if (pending) text += ", writes pending";
     return text;
 }
 
 nlohmann::ordered_json Setup::json() const {
     return {{"variant", variant}, {"dtype", dtype}, {"batch", batch}, {"tokens", tokens}, {"heads", heads}, {"key_heads", query_heads()},
         {"dk", dk}, {"dv", dv}, {"decay", decay}, {"gate", gate}, {"l2norm", l2norm}, {"precision", precision},
-        {"state_layout", v_first ? "v_first" : "k_first"}, {"threads", threads}};
+        {"state_layout", v_first ? "v_first" : "k_first"}, {"pending", pending}, {"threads", threads}};
 }
 
 void add_setup_options(CLI::App &app, Setup &setup) {
@@ -133,6 +134,7 @@ void add_setup_options(CLI::App &app, Setup &setup) {
         ->check(CLI::IsMember(kPrecisions))
         ->capture_default_str();
     app.add_flag("--v-first", setup.v_first, "State is [V, K] instead of [K, V]");
+    app.add_flag("--pending", setup.pending, "Of a step: its write stays pending until the next one (final_pending), one pass over the state");
 }
 
 Setup changed(const Setup &setup, const std::string &changes) {
@@ -421,6 +423,16 @@ void Problem::poison() {
 void Problem::use_one_state() {
     final_state = Tensor();
     args.final_state = initial_state.view;
+    if (setup_.pending) {
+        const int64_t width = 2 * setup_.dk + setup_.dv;
+        pending = Tensor(GDN_DTYPE_F32, {setup_.batch, setup_.heads, width}, false);
+        auto *row = static_cast<float *>(pending.memory.data());
+        for (int64_t i = 0; i < setup_.batch * setup_.heads; i++, row += width) {
+            std::fill_n(row, setup_.dk, 1.0f);
+            std::fill_n(row + setup_.dk, width - setup_.dk, 0.0f);
+        }
+        args.initial_pending = args.final_pending = pending.view;
+    }
 }
 
 gdn_reference::Operands Problem::operands(int64_t n, int64_t hv, int64_t tokens) const {
@@ -484,7 +496,12 @@ Distance Problem::distance(const gdn_reference::Result &expected, int64_t n, int
     distance.o.worst(last.error());
     if (tokens == setup_.tokens) {
         const auto *final = static_cast<const float *>(args.final_state.data) + (n * setup_.heads + hv) * states;
-        for (int64_t i = 0; i < states; i++) state.add(final[i], expected.final_state[0][static_cast<size_t>(i)]);
+        const auto *write = setup_.pending ? static_cast<const float *>(pending.view.data) + (n * setup_.heads + hv) * (2 * setup_.dk + V) : nullptr;
+        for (int64_t i = 0; i < states; i++) {
+            const int64_t c = setup_.v_first ? i % setup_.dk : i / V, j = setup_.v_first ? i / setup_.dk : i % V;
+            const float settled = write ? write[c] * final[i] + write[setup_.dk + c] * write[2 * setup_.dk + j] : final[i];
+            state.add(settled, expected.final_state[0][static_cast<size_t>(i)]);
+        }
         distance.state = state.error();
     }
     return distance;

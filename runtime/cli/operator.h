@@ -29,6 +29,7 @@ struct Setup {
     int threads = 1;
     bool l2norm = false;
     bool v_first = false;
+    bool pending = false;  // step: the token's write stays pending, so that one pass over the state is enough
 
     int64_t query_heads() const { return key_heads ? key_heads : heads; }
     /// "kda f32, 16 heads of 128 x 128, .."
@@ -121,7 +122,7 @@ public:
     /// Distance of o and final state (left out if `tokens` is not all) from `expected`, which came from operands(n, hv, tokens).
     Distance distance(const gdn_reference::Result &expected, int64_t n, int64_t hv, int64_t tokens) const;
 
-    Tensor q, k, v, g, beta, b, w, beta_k, beta_v, A_log, dt_bias, initial_state, o, final_state;
+    Tensor q, k, v, g, beta, b, w, beta_k, beta_v, A_log, dt_bias, initial_state, o, final_state, pending;
 
 private:
     void fill(Inputs inputs, uint64_t seed);

@@ -357,6 +357,53 @@ void Calls::step(bool v_first, int32_t first, int32_t heads, int32_t column, Sta
     call(v_first ? division_.v_first_step : division_.step, step_argv_);
 }
 
+void Calls::build_pending() {
+    pending_built_ = true;
+    const int32_t kp = plan_.kp, panel = plan_.pending->panel, panels = plan_.vp / panel;
+    void **argv = pending_argv_;
+    *argv++ = &context_pointer_;
+    for (Buffer &b : pending_) {
+        *argv++ = &b.b;
+    }
+    const int32_t keys[5] = {kp, kp, alpha_row_, 0, e_row_};
+    for (const int i : {0, 1, 2, 4, 5, 6}) {
+        pending_[i].init(Type::kF32, 1);
+        pending_[i].dim(0, i < 5 ? keys[i] : kp, 1);
+    }
+    for (const int i : {3, 7, 9, 10}) {
+        pending_[i].init(Type::kF32, 2);
+        pending_[i].dim(0, panel, 1);
+        pending_[i].dim(1, panels, panel);
+    }
+    for (const int i : {8, 11}) {
+        pending_[i].init(Type::kF32, 3);
+        pending_[i].dim(0, panel, 1);
+        pending_[i].dim(2, panels, panel);
+    }
+}
+
+void Calls::pending_step(int32_t row, State from, State to, const Pending &before, const Pending &after, float *o_row) {
+    if (!pending_built_) {
+        build_pending();
+    }
+    const int32_t k = plan_.kp;
+    const float *const a = a_ + (int64_t)row * k, *const alpha = alpha_ + (int64_t)row * alpha_row_;
+    const void *const hosts[12] = {q_ + (int64_t)row * k, a, alpha, u_ + (int64_t)row * plan_.vp, e_ + (int64_t)row * e_row_, before.alpha,
+        before.a, before.r, from.data, o_row, after.r, to.data};
+    for (int i = 0; i < 12; i++) {
+        pending_[i].host(hosts[i]);
+    }
+    pending_[8].dim(1, k, from.row);
+    pending_[11].dim(1, k, to.row);
+    call(plan_.pending, pending_argv_);
+    if (alpha_row_ == 1) {
+        std::fill_n(after.alpha, k, *alpha);
+    } else {
+        memcpy(after.alpha, alpha, (size_t)k * sizeof(float));
+    }
+    memcpy(after.a, a, (size_t)k * sizeof(float));
+}
+
 void Calls::store(int32_t first, int32_t n, int32_t columns, char *to, int32_t stride) {
     const float *rows = o_ + (int64_t)first * columns_;
     if (!plan_.store) {

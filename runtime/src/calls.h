@@ -39,6 +39,8 @@ public:
     /// One token of `heads` heads in scratch rows first .. (first = 0 for more than one); strides between heads in elements.
     void step(bool v_first, int32_t first, int32_t heads, int32_t column, State from, int32_t from_head, State to, int32_t to_head,
         float *o_rows, int32_t o_stride);
+    /// One token of one head, scratch row `row`, in one pass: applies `before`, leaves the token's write in `after` (which may be the same memory).
+    void pending_step(int32_t row, State from, State to, const Pending &before, const Pending &after, float *o_row);
     /// Scratch rows of o -> n rows of `columns` channels of the caller's o at `to`, `stride` elements apart.
     void store(int32_t first, int32_t n, int32_t columns, char *to, int32_t stride);
 
@@ -59,6 +61,7 @@ private:
     void build_map();
     void build_chunk(const KernelRow &row);
     void build_step();
+    void build_pending();
     void build_store();
 
     const Plan &plan_;
@@ -96,6 +99,9 @@ private:
     Buffer step_[3];  // S0 o S1
     Buffer step_u_;   // of a slice
     void *step_argv_[1 + kOut + 3];
+    bool pending_built_ = false;
+    Buffer pending_[12];  // q a alpha u e alpha_0 a_0 r_0 S0 o r S1
+    void *pending_argv_[1 + 12];
     Buffer store_[2];  // o y
     void *store_argv_[1 + 2];
 };

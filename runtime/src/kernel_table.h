@@ -6,7 +6,7 @@
 
 namespace gdn {
 
-enum class Family : uint8_t { kStage, kMap, kCoreChunk, kCoreStep, kStore, kCoreBlock, kShortConv, kGatedNorm };
+enum class Family : uint8_t { kStage, kMap, kCoreChunk, kCoreStep, kStore, kCoreBlock, kShortConv, kGatedNorm, kCorePending };
 
 /// core_chunk, core_step: shape of the alpha rows. kNone elsewhere.
 enum class DecayShape : uint8_t { kNone, kScalar, kChannel };
@@ -76,7 +76,7 @@ struct KernelRow {
     int32_t width;        // short_conv: number of taps; 0 = run time, 1 to 8 (and elsewhere)
     int32_t k;            // 0 = run time (a multiple of 16)
     int32_t v;            // 0 = run time, for cores a multiple of `panel`
-    int32_t panel;        // cores of run-time V: V is a multiple of it; core_chunk: columns of one panel of u, S and o. 0 elsewhere
+    int32_t panel;        // cores of run-time V: V is a multiple of it; core_chunk, core_pending: columns of one panel of u, S and o. 0 elsewhere
     int32_t chunk;        // core_chunk, core_block: tokens of one call. 0 elsewhere
     int32_t rows;         // core_chunk: state rows per step of the read loop. 0 elsewhere
     int32_t cols;         // core_chunk: state columns of one read tile. 0 elsewhere

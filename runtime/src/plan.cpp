@@ -676,6 +676,39 @@ private:
         return true;
     }
 
+    bool pending_view(const char *name, const gdn_tensor &t, const gdn_tensor &state, bool output, PendingView *view) {
+        view->data = nullptr;
+        if (!present(t)) {
+            return true;
+        }
+        const int64_t shape[3] = {state.shape[0], p_.hv, 2 * (int64_t)p_.k + p_.v};
+        if (!f32(name, t) || !check_.tensor(name, t, 3, shape, true, output)) {
+            return false;
+        }
+        *view = {static_cast<char *>(t.data), t.shape[0] <= 1 ? 0 : t.strides[0] * 4, t.shape[1] <= 1 ? 0 : t.strides[1] * 4};
+        return true;
+    }
+
+    bool pendings() {
+        const gdn_tensor &i = a_.initial_pending, &f = a_.final_pending;
+        if (present(i) && (!present(a_.initial_state) || !present(a_.final_state))) {
+            return check_.bad("initial_pending is given, but %s is absent", present(a_.final_state) ? "initial_state" : "final_state");
+        }
+        if (present(f) && !present(a_.final_state)) {
+            return check_.bad("final_pending is given, but final_state is absent");
+        }
+        if (!pending_view("initial_pending", i, a_.initial_state, false, &p_.initial_pending) ||
+            !pending_view("final_pending", f, a_.final_state, true, &p_.final_pending)) {
+            return false;
+        }
+        if (i.data == f.data && p_.initial_pending.data && p_.initial_pending.head == p_.final_pending.head &&
+            (p_.initial_pending.slot == p_.final_pending.slot || i.shape[0] <= 1 || f.shape[0] <= 1)) {
+            check_.may_be(f, i);
+            check_.in_place = true;
+        }
+        return true;
+    }
+
     bool states() {
         p_.initial.data = p_.final.data = p_.snapshots.data = nullptr;
         p_.initial_slots.data = p_.final_slots.data = p_.cu.data = nullptr;
@@ -726,6 +759,9 @@ private:
             if (a_.snapshot_kind == GDN_SNAPSHOT_BOUNDARIES && (a_.snapshot_interval <= 0 || a_.snapshot_interval % 64)) {
                 return check_.bad("snapshot_interval is %lld, expected a positive multiple of 64", (long long)a_.snapshot_interval);
             }
+        }
+        if (!pendings()) {
+            return false;
         }
         state_in_place_ = false;
         if (p_.initial.data && p_.final.data) {
@@ -1028,6 +1064,8 @@ private:
         }
         need.decay = p_.scalar ? DecayShape::kScalar : DecayShape::kChannel;
         need.erase = p_.own ? Erase::kOwn : Erase::kTied;
+        need.family = Family::kCorePending;
+        p_.pending = p_.aligned() ? dispatch_.find(need, p_.kp, p_.vp) : nullptr;
         need.family = Family::kCoreStep;
         p_.step = dispatch_.find(need, p_.kp, p_.vp);
         p_.v_first_step = nullptr;

@@ -45,6 +45,12 @@ struct StateView {
     int32_t row;       // elements between rows: of K rows (K-first) or V rows (V-first)
 };
 
+/// initial_pending, final_pending: rows (alpha [k], a [k], r [v]) of float32.
+struct PendingView {
+    char *data;  // NULL: absent
+    int64_t slot, head;  // bytes
+};
+
 /// cu_seqlens and slots: i32 or i64.
 struct IndexList {
     const char *data;  // NULL: absent
@@ -83,6 +89,7 @@ struct Plan : Route {
     TokenView o;
     HeadView A_log, dt_bias;
     StateView initial, final, snapshots;
+    PendingView initial_pending, final_pending;
     IndexList initial_slots, final_slots, cu;
     gdn_snapshot_kind snapshot_kind;
     int64_t snapshot_count, snapshot_interval;

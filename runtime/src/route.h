@@ -40,6 +40,7 @@ struct Route {
     const KernelRow *step;   // K-first
     const KernelRow *block;  // chunk that keeps the state after every token
     const KernelRow *v_first_step;
+    const KernelRow *pending;  // step in one pass over the state, K-first
     RunParams run;
 
     Arena scratch;  // all but the homes

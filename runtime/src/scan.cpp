@@ -49,14 +49,14 @@ void Scan::run(int64_t task) {
     const int32_t hv0 = group * division_.heads_per_task;
     const int32_t hv1 = std::min(hv0 + division_.heads_per_task, plan_.hv);
     enter(sequence, slice);
-    if (length_ == 0) {
-        empty(hv0, hv1);
-        return;
-    }
     if (length_ == 1 && decode(hv0, hv1)) {
         return;
     }
-    heads(hv0, hv1);
+    if (length_ == 0) {
+        empty(hv0, hv1);
+    } else {
+        heads(hv0, hv1);
+    }
 }
 
 void Scan::enter(int64_t sequence, int64_t slice) {
@@ -69,6 +69,22 @@ void Scan::enter(int64_t sequence, int64_t slice) {
     columns_ = division_.slice_columns;
     valid_columns_ = std::min(columns_, plan_.v - column_);
     tokens_ = length_plan(plan_, length_);
+}
+
+Pending Scan::pending(const PendingView &view, int64_t slot, int32_t hv) const {
+    if (!view.data || slot < 0) {
+        return nothing_pending();
+    }
+    float *row = reinterpret_cast<float *>(view.data + slot * view.slot + hv * view.head);
+    return {row, row + plan_.k, row + 2 * plan_.k};
+}
+
+void Scan::leave_nothing_pending(int32_t hv) {
+    if (plan_.final_pending.data) {
+        const Pending row = pending(plan_.final_pending, final_slot_, hv);
+        std::fill_n(row.alpha, plan_.k, 1.0f);
+        std::fill_n(row.a, plan_.k + plan_.v, 0.0f);
+    }
 }
 
 bool Scan::readable(const StateView &view) const { return view.data && plan_.aligned() && plan_.v_first == v_first_; }
@@ -91,12 +107,18 @@ void Scan::empty(int32_t hv0, int32_t hv1) {
         const State to = slice_of(part(plan_.final, final_slot_, hv));
         if (initial_slot_ < 0) {
             zero_rows(to, rows, width);
+            leave_nothing_pending(hv);
             continue;
         }
         const State from = slice_of(part(plan_.initial, initial_slot_, hv));
         if (from.data != to.data) {
             copy_rows(from, to, rows, width);
         }
+        const Pending before = pending(plan_.initial_pending, initial_slot_, hv);
+        if (!is_settled(before, plan_.k)) {
+            settle(to, before, plan_.k, column_, valid_columns_, plan_.v_first);
+        }
+        leave_nothing_pending(hv);
     }
 }
 
@@ -111,6 +133,10 @@ int32_t Scan::decode_run(int32_t hv, int32_t most) const {
 bool Scan::decode(int32_t hv0, int32_t hv1) {
     v_first_ = plan_.v_first;
     if (plan_.snapshot_count || division_.slices > 1 || !readable(plan_.final) || !(v_first_ ? plan_.v_first_step : plan_.step)) {
+        return false;
+    }
+    const bool one_pass = plan_.final_pending.data && plan_.pending && !v_first_;
+    if ((plan_.initial_pending.data || plan_.final_pending.data) && !one_pass) {
         return false;
     }
     const int64_t most = INT32_MAX / (2 * kMaxRows);  // strides between heads, in elements, that 32 bits can follow over a call's heads
@@ -173,10 +199,18 @@ bool Scan::decode(int32_t hv0, int32_t hv1) {
         }
         char *o = first_o + hv * plan_.o.head;
         const int32_t o_stride = (int32_t)(n > 1 ? plan_.o.head / element : plan_.vp);
-        if (o_direct_ || mixer_) {  // the mixer's rows of o are float32
-            calls_.step(v_first_, 0, n, 0, from, from_head, to, to_head, reinterpret_cast<float *>(o), o_stride);
+        const bool through = !o_direct_ && !mixer_;  // the mixer's rows of o are float32
+        if (one_pass) {
+            for (int32_t i = 0; i < n; i++) {
+                float *o_row = through ? calls_.o_scratch() + (int64_t)i * plan_.vp : reinterpret_cast<float *>(o) + (int64_t)i * o_stride;
+                calls_.pending_step(i, {from.data + (int64_t)i * from_head, from.row}, {to.data + (int64_t)i * to_head, to.row},
+                    pending(plan_.initial_pending, initial_slot_, hv + i), pending(plan_.final_pending, final_slot_, hv + i), o_row);
+            }
         } else {
-            calls_.step(v_first_, 0, n, 0, from, from_head, to, to_head, calls_.o_scratch(), plan_.vp);
+            calls_.step(v_first_, 0, n, 0, from, from_head, to, to_head, through ? calls_.o_scratch() : reinterpret_cast<float *>(o),
+                through ? plan_.vp : o_stride);
+        }
+        if (through) {
             calls_.store(0, n, plan_.v, o, o_stride);
         }
     }
@@ -221,6 +255,9 @@ void Scan::heads(int32_t hv0, int32_t hv1) {
         } while (t0 < tokens_.chunk_tokens);
         if (calls_.failed()) {
             return;
+        }
+        for (int32_t i = 0; i < count; i++) {
+            leave_nothing_pending(head_at(from + i, i).hv);
         }
     }
 }
@@ -282,11 +319,20 @@ bool Scan::initial_state(const Head &head, State *state) const {
         return false;
     }
     const StatePart from = part(plan_.initial, initial_slot_, head.hv);
-    if (readable(plan_.initial)) {
+    const Pending before = pending(plan_.initial_pending, initial_slot_, head.hv);
+    const bool settled = is_settled(before, plan_.k);
+    if (readable(plan_.initial) && settled) {
         *state = slice_of(from);
-    } else {
+        return true;
+    }
+    *state = head.home;
+    if (!readable(plan_.initial)) {
         import_state(from, head.home, plan_.kp);
-        *state = head.home;
+    } else if (slice_of(from).data != head.home.data) {
+        copy_rows(slice_of(from), head.home, v_first_ ? columns_ : plan_.kp, v_first_ ? plan_.kp : columns_);
+    }
+    if (!settled) {
+        settle(head.home, before, plan_.k, column_, valid_columns_, v_first_);
     }
     return true;
 }

@@ -37,6 +37,8 @@ private:
 
     Head head_at(int32_t hv, int32_t index) const;
     StatePart part(const StateView &view, int64_t slot, int32_t hv, int64_t snapshot = 0) const;
+    Pending pending(const PendingView &view, int64_t slot, int32_t hv) const;
+    void leave_nothing_pending(int32_t hv);
     bool readable(const StateView &view) const;
 
     int32_t decode_run(int32_t hv, int32_t most) const;

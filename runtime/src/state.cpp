@@ -61,4 +61,47 @@ void export_state(State home, const StatePart &part) {
     }
 }
 
+namespace {
+
+struct Nothing {
+    float ones[256], zeros[256];
+    constexpr Nothing() : ones(), zeros() {
+        for (float &one : ones) {
+            one = 1.0f;
+        }
+    }
+};
+constexpr Nothing kNothing;
+
+}  // namespace
+
+Pending nothing_pending() {
+    return {const_cast<float *>(kNothing.ones), const_cast<float *>(kNothing.zeros), const_cast<float *>(kNothing.zeros)};
+}
+
+bool is_settled(const Pending &pending, int32_t k) {
+    for (int32_t c = 0; c < k; c++) {
+        if (!(pending.alpha[c] == 1.0f && pending.a[c] == 0.0f)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+void settle(State state, const Pending &pending, int32_t k, int32_t column, int32_t columns, bool v_first) {
+    const float *r = pending.r + column;
+    for (int32_t i = 0; i < (v_first ? columns : k); i++) {
+        float *row = state.data + (int64_t)i * state.row;
+        if (v_first) {
+            for (int32_t c = 0; c < k; c++) {
+                row[c] = pending.alpha[c] * row[c] + pending.a[c] * r[i];
+            }
+        } else {
+            for (int32_t j = 0; j < columns; j++) {
+                row[j] = pending.alpha[i] * row[j] + pending.a[i] * r[j];
+            }
+        }
+    }
+}
+
 }  // namespace gdn

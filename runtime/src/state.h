@@ -27,4 +27,16 @@ void export_state(State home, const StatePart &part);
 void copy_rows(State from, State to, int32_t rows, int32_t columns);
 void zero_rows(State to, int32_t rows, int32_t columns);
 
+/// A write that is still to be applied: the state is Diag(alpha) S + a r^T. Channels: k of alpha and a, r of the value channels.
+struct Pending {
+    float *alpha, *a, *r;
+};
+
+/// One that changes nothing; never written.
+Pending nothing_pending();
+/// alpha = 1, a = 0: nothing to apply.
+bool is_settled(const Pending &pending, int32_t k);
+/// Applies it to k x columns elements of `state` (V-first: columns x k) at value channel `column`.
+void settle(State state, const Pending &pending, int32_t k, int32_t column, int32_t columns, bool v_first);
+
 }  // namespace gdn

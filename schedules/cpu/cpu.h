@@ -10,6 +10,9 @@ void cpu_apply_core_chunk(CoreChunkStages &st, const Config &config, const Machi
 Space cpu_core_step_space(const Machine &machine, const Size &size, bool v_first);
 void cpu_apply_core_step(CoreStepStages &st, const Config &config, const Machine &machine);
 
+Space cpu_core_pending_space(const Machine &machine, const Size &size);
+void cpu_apply_core_pending(CorePendingStages &st, const Config &config, const Machine &machine);
+
 Space cpu_short_conv_space(const Machine &machine);
 void cpu_apply_short_conv(ShortConvStages &st, const Config &config, const Machine &machine);
 

@@ -26,6 +26,8 @@ SIZES = {"128x128", "anyx16", "any"}
 FAULTS = [
     ("step: error before decay", "generators/core_step.cpp",
      "st.erase(c, h) = strict_float(decay * (", "st.erase(c, h) = strict_float(("),
+    ("pending: the write of the token before is lost", "generators/core_pending.cpp",
+     "strict_float(alpha_0(c) * s0(j, c, p)) + a_0(c) * r_0(j, p);", "strict_float(alpha_0(c) * s0(j, c, p));"),
     ("chunk: T without the nearest earlier token", "generators/core_chunk.cpp",
      "st.rsub.where(st.rsub.x < st.rsub.y);", "st.rsub.where(st.rsub.x + 1 < st.rsub.y);"),
     ("chunk: A_qk without its diagonal", "generators/core_chunk.cpp",

@@ -146,6 +146,13 @@ typedef enum gdn_snapshot_kind {
  *   cu_seqlens    [N + 1] i32 or i64: packed sequences; starts at 0, never descends, ends at total. Empty sequences are allowed.
  *   snapshots     [N, n_snapshots, HV, K, V] f32 (V-first: .., V, K): see gdn_snapshot_kind.
  *
+ *   initial_pending, final_pending   [N, HV, 2 K + V] f32 (pools [slots, ..] where the states are): decoding in one pass over the state. A row is
+ *             (alpha [K], a [K], r [V]), the last token's write, which is not in the state yet: the state after the token is
+ *             Diag(alpha) S + a r^T. With final_pending a call of one token leaves its write there and applies that of initial_pending while it
+ *             reads the state: half the memory traffic, the same bits in o. Calls of any other length apply initial_pending first and leave
+ *             a row that changes nothing (1, 0, 0), so T = 0 brings a state up to date. An absent initial_pending has nothing pending; it
+ *             needs initial_state, and both need final_state. final_pending may be exactly initial_pending, else must not overlap it.
+ *
  * A tensor that the variant or the decay has no place for (w with kda, A_log with log decay) is refused, not ignored.
  * q, k, gates and states are never written unless named as outputs; o, final_state and snapshots must not overlap any input but as said.
  */
@@ -171,6 +178,8 @@ typedef struct gdn_args {
     gdn_tensor snapshots;
     gdn_snapshot_kind snapshot_kind;
     int64_t snapshot_interval; /**< of GDN_SNAPSHOT_BOUNDARIES: a positive multiple of 64 */
+
+    gdn_tensor initial_pending, final_pending;
 } gdn_args;
 
 /** Sets every field to its default: absent tensors, f32 state, variant gdn, natural-log decay, gate values. */

@@ -40,7 +40,8 @@ class Args(ctypes.Structure):
                 + [(name, ctypes.c_int) for name in ("variant", "decay", "gate", "head_map", "state_layout", "state_dtype", "precision")]
                 + [("allow_neg_eigval", ctypes.c_int32), ("qk_l2norm", ctypes.c_int32), ("scale", ctypes.c_float), ("lower_bound", ctypes.c_float)]
                 + [(name, Tensor) for name in TENSORS]
-                + [("snapshots", Tensor), ("snapshot_kind", ctypes.c_int), ("snapshot_interval", ctypes.c_int64)])
+                + [("snapshots", Tensor), ("snapshot_kind", ctypes.c_int), ("snapshot_interval", ctypes.c_int64)]
+                + [("initial_pending", Tensor), ("final_pending", Tensor)])
 
 
 class ContextOptions(ctypes.Structure):
