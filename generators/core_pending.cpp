@@ -1,5 +1,5 @@
-// One token of one head in one pass over the state, float32. The rank-one write of the token before is still pending: it is applied while the state is
-// read for this token's dot products, and this token's write, S <- Diag(alpha) S + a r^T, is left pending in turn:
+// One token of one head in one pass over the state, float32. The rank-one write of the token before is still pending: it is applied while
+// the state is read for this token's dot products, and this token's write, S <- Diag(alpha) S + a r^T, is left pending in turn:
 //   S1 = Diag(alpha_0) S0 + a_0 r_0^T,   r = u - S1^T (alpha e),   o = S1^T (alpha q) + <q, a> r
 // The state after the token is Diag(alpha) S1 + a r^T. Formulas and order of sums are core_step's, so that o has the same bits.
 #include "core_pending.h"

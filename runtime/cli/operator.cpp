@@ -496,7 +496,8 @@ Distance Problem::distance(const gdn_reference::Result &expected, int64_t n, int
     distance.o.worst(last.error());
     if (tokens == setup_.tokens) {
         const auto *final = static_cast<const float *>(args.final_state.data) + (n * setup_.heads + hv) * states;
-        const auto *write = setup_.pending ? static_cast<const float *>(pending.view.data) + (n * setup_.heads + hv) * (2 * setup_.dk + V) : nullptr;
+        const int64_t row = (n * setup_.heads + hv) * (2 * setup_.dk + V);
+        const auto *write = setup_.pending ? static_cast<const float *>(pending.view.data) + row : nullptr;
         for (int64_t i = 0; i < states; i++) {
             const int64_t c = setup_.v_first ? i % setup_.dk : i / V, j = setup_.v_first ? i / setup_.dk : i % V;
             const float settled = write ? write[c] * final[i] + write[setup_.dk + c] * write[2 * setup_.dk + j] : final[i];

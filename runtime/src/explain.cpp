@@ -62,7 +62,8 @@ int32_t best_target(const Dispatch &dispatch, Precision precision) {
     for (int32_t i = 0; i < dispatch.row_count(); i++) {
         const KernelRow &row = dispatch.rows()[i];
         const bool runs = !(parse_features(dispatch.targets()[row.target].features) & ~cpu_features());
-        if (row.family == Family::kCoreChunk && row.precision == precision && row.target >= dispatch.target() && runs && row.target < best) {
+        if (row.family == Family::kCoreChunk && row.precision == precision && row.target >= dispatch.target() && runs &&
+            row.target < best) {
             best = row.target;
         }
     }

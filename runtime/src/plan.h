@@ -47,7 +47,7 @@ struct StateView {
 
 /// initial_pending, final_pending: rows (alpha [k], a [k], r [v]) of float32.
 struct PendingView {
-    char *data;  // NULL: absent
+    char *data;          // NULL: absent
     int64_t slot, head;  // bytes
 };
 

@@ -434,7 +434,8 @@ void Scan::steps(const Head &head, State current) {
     const bool in_place = plan_.snapshots.data && readable(plan_.snapshots);
     const int32_t element = plan_.o.type == Type::kF32 ? 4 : 2;
     const int32_t rows = plan_.rows();
-    const bool blocks = plan_.block && plan_.block->chunk == rows && in_place && !v_first_ && columns_ == plan_.vp && plan_.snapshots.snapshot / 4 < INT32_MAX / rows;
+    const bool blocks = plan_.block && plan_.block->chunk == rows && in_place && !v_first_ && columns_ == plan_.vp &&
+                        plan_.snapshots.snapshot / 4 < INT32_MAX / rows;
     for (int64_t t = tokens_.chunk_tokens, n64; t < length_; t += n64) {
         // A group does not straddle the first token whose state is kept.
         n64 = std::min<int64_t>(rows, (t < first_snapshot ? first_snapshot : length_) - t);
@@ -443,7 +444,9 @@ void Scan::steps(const Head &head, State current) {
         calls_.stage(group_, 0, n);
         char *o = head.o + t * plan_.o.token + (int64_t)column_ * element;
         if (blocks && t >= first_snapshot && n >= kFewestBlockTokens) {
-            const auto snapshot = [&](int64_t token) { return slice_of(part(plan_.snapshots, sequence_, head.hv, token - first_snapshot)); };
+            const auto snapshot = [&](int64_t token) {
+                return slice_of(part(plan_.snapshots, sequence_, head.hv, token - first_snapshot));
+            };
             calls_.pad(n);
             const bool through = !o_direct_ || n < rows;
             calls_.block(current, snapshot(t), (int32_t)(plan_.snapshots.snapshot / 4), n,

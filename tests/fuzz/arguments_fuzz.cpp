@@ -37,6 +37,8 @@ enum Which {
     kFinalState,
     kFinalSlots,
     kSnapshots,
+    kInitialPending,
+    kFinalPending,
     kTensors,  // of the operator; the mixer's follow
     kWeights = kTensors,
     kBiases = kWeights + 3,
@@ -49,7 +51,8 @@ enum Which {
 
 gdn_tensor gdn_args::*const kMembers[kTensors] = {&gdn_args::q, &gdn_args::k, &gdn_args::v, &gdn_args::g, &gdn_args::beta, &gdn_args::b,
     &gdn_args::w, &gdn_args::beta_k, &gdn_args::beta_v, &gdn_args::A_log, &gdn_args::dt_bias, &gdn_args::initial_state,
-    &gdn_args::initial_slots, &gdn_args::cu_seqlens, &gdn_args::o, &gdn_args::final_state, &gdn_args::final_slots, &gdn_args::snapshots};
+    &gdn_args::initial_slots, &gdn_args::cu_seqlens, &gdn_args::o, &gdn_args::final_state, &gdn_args::final_slots, &gdn_args::snapshots,
+    &gdn_args::initial_pending, &gdn_args::final_pending};
 
 gdn_tensor gdn_mixer_args::*const kMixerMembers[kAll - kTensors] = {&gdn_mixer_args::conv_weight_q, &gdn_mixer_args::conv_weight_k,
     &gdn_mixer_args::conv_weight_v, &gdn_mixer_args::conv_bias_q, &gdn_mixer_args::conv_bias_k, &gdn_mixer_args::conv_bias_v,
@@ -63,10 +66,15 @@ struct Call {
 
     int tensors() const { return mixes ? kAll : kTensors; }
     gdn_tensor &tensor(int i) { return i < kTensors ? op.*kMembers[i] : mixer.*kMixerMembers[i - kTensors]; }
-    static bool output(int i) { return i == kO || i == kFinalState || i == kSnapshots || (i >= kConvFinal && i < kZ); }
+    static bool output(int i) {
+        return i == kO || i == kFinalState || i == kSnapshots || i == kFinalPending || (i >= kConvFinal && i < kZ);
+    }
     /// A state that is read and written at one place.
     bool in_place(int i) {
-        const int final = i == kInitialState ? kFinalState : i >= kConvInitial && i < kConvFinal ? i + kConvFinal - kConvInitial : -1;
+        const int final = i == kInitialState                    ? kFinalState
+                          : i == kInitialPending                ? kFinalPending
+                          : i >= kConvInitial && i < kConvFinal ? i + kConvFinal - kConvInitial
+                                                                : -1;
         return final >= 0 && tensor(i).data && tensor(final).data == tensor(i).data;
     }
 };
@@ -188,6 +196,10 @@ void good_arguments(Bytes &in, gdn_args &args) {
     const std::int64_t rows = v_first ? V : K, columns = v_first ? K : V;
     if (flags & 64) args.initial_state = make(GDN_DTYPE_F32, {slots ? 4 : N, HV, rows, columns});
     if (flags & 128) args.final_state = make(GDN_DTYPE_F32, {slots ? 4 : N, HV, rows, columns});
+    if (args.final_state.data && in.below(4) == 0) {
+        args.final_pending = make(GDN_DTYPE_F32, {slots ? 4 : N, HV, 2 * K + V});
+        if (args.initial_state.data && in.below(2)) args.initial_pending = make(GDN_DTYPE_F32, {slots ? 4 : N, HV, 2 * K + V});
+    }
     if (slots && args.initial_state.data) args.initial_slots = make(index, {N});
     if (slots && args.final_state.data) args.final_slots = make(index, {N});
     if (packed) args.cu_seqlens = make(index, {N + 1});
@@ -341,6 +353,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size
     }
     if (aliases == 1 && args.initial_state.data && bytes[kInitialState] == bytes[kFinalState])
         args.final_state.data = args.initial_state.data;
+    if (aliases == 1 && args.initial_pending.data && bytes[kInitialPending] == bytes[kFinalPending])
+        args.final_pending.data = args.initial_pending.data;
     for (int i = 0; i < 3 && aliases == 1 && call.mixes; i++)
         if (call.tensor(kConvInitial + i).data && bytes[kConvInitial + i] == bytes[kConvFinal + i])
             call.tensor(kConvFinal + i).data = call.tensor(kConvInitial + i).data;
