@@ -70,7 +70,7 @@ struct States {
 
 }  // namespace
 
-struct __attribute__((visibility("hidden"))) Layer::Impl {
+struct Layer::Impl {
     Impl(Context &context, const Config &config, StateDict weights);
 
     void run(const float *x, float *y, std::int64_t B, std::int64_t T, State *state, const Batch &batch) const;

@@ -25,6 +25,9 @@
 
 #if defined(__GNUC__)
 #pragma GCC visibility push(default)
+#define GDN_LAYER_INSIDE __attribute__((visibility("hidden")))
+#else
+#define GDN_LAYER_INSIDE
 #endif
 
 namespace gdn::layer {
@@ -171,7 +174,7 @@ public:
     std::map<std::string, Tensor> dump(const float *x, std::int64_t B, std::int64_t T) const;
 
 private:
-    struct Impl;
+    struct GDN_LAYER_INSIDE Impl;
     std::unique_ptr<Impl> impl_;
 };
 
@@ -187,5 +190,6 @@ bool set_blas_threads(int threads);
 #if defined(__GNUC__)
 #pragma GCC visibility pop
 #endif
+#undef GDN_LAYER_INSIDE
 
 #endif
