@@ -41,6 +41,35 @@ void add_run_facts(ordered_json &json, const BenchOptions &options, int cpu, con
     json["version"] = gdn_version();
 }
 
+void add_run_options(CLI::App &app, BenchOptions &options) {
+    app.add_flag("--huge-pages", options.huge_pages, "Ask for 2 MiB pages for every array; otherwise they are refused");
+    app.add_option("--rounds", options.rounds, "Samples of each contender")->check(CLI::Range(3, 100000))->capture_default_str();
+    app.add_option("--cpu", options.cpu, "CPU to pin a single thread to [the last one allowed]")->check(CLI::NonNegativeNumber);
+    app.add_flag("--json", options.json, "Print one JSON object");
+}
+
+ThreadControl::ThreadControl(int lanes, int threads) : lanes_(lanes), cpus_(allowed_cpus()) {
+    cpus_.resize(std::min(cpus_.size(), static_cast<size_t>(threads)));
+}
+
+double ThreadControl::sample() {
+    scaling_.push_back(fma_sustained(lanes_, cpus_) / fma_sustained(lanes_, {cpus_[0]}));
+    return fma_peak(lanes_, cpus_);
+}
+
+ordered_json ThreadControl::json() const {
+    const double n = static_cast<double>(cpus_.size()), reached = median(scaling_);
+    return {{"cpus", cpus_}, {"fma_scaling", reached}, {"required", 0.975 * n}, {"valid", reached >= 0.975 * n && n > 1}};
+}
+
+void print_threads(const ordered_json &json) {
+    if (!json.contains("speedup")) return;
+    const ordered_json &control = json["thread_control"];
+    std::printf("  threads    %.2fx one thread; the pinned FMA loops reach %.2fx%s\n", json["speedup"].get<double>(),
+        control["fma_scaling"].get<double>(),
+        control["valid"].get<bool>() ? "" : " (too little: the cores are not free, this run says nothing about threads)");
+}
+
 namespace {
 
 using Options = BenchOptions;
@@ -235,8 +264,6 @@ struct Field {
         if (!options.against.empty()) other = std::make_unique<Subject>(kind, changed(options.setup, options.against), options);
         if (options.setup.threads > 1) single = std::make_unique<Subject>(main, 1, options);
         lanes = vector_lanes(core_of(main.explanation(), role())["target"].get<std::string>());
-        cpus = allowed_cpus();
-        cpus.resize(std::min(cpus.size(), static_cast<size_t>(options.setup.threads)));
     }
 
     std::string role() const { return kind == Kind::kStep ? "step" : "chunk"; }
@@ -254,22 +281,16 @@ struct Field {
         if (single) contenders.push_back(&(z = single->contender()));
         contenders.insert(contenders.end(), extra.begin(), extra.end());
 
-        std::vector<double> scaling;  // FMA loops on all CPUs over one on the first, both pinned
-        const auto peak = [&] {
-            if (!single) return fma_peak(lanes);
-            scaling.push_back(fma_sustained(lanes, cpus) / fma_sustained(lanes, {cpus[0]}));
-            return fma_peak(lanes, cpus);
-        };
+        ThreadControl control(lanes, options.setup.threads);
+        const auto peak = [&] { return single ? control.sample() : fma_peak(lanes); };
         rounds = measure(contenders, peak, options.rounds, sample_seconds, "measuring");
 
         ordered_json json = {{"benchmark", role()}};
         json.update(result_of(main, role(), distance, x, rounds));
         if (single) {
-            const double n = static_cast<double>(cpus.size());
             json["speedup"] = median(ratios(z.ns, x.ns));
             json["single_thread_ns_per_token_head"] = median(z.ns) / main.token_heads();
-            json["thread_control"] = {{"cpus", cpus}, {"fma_scaling", median(scaling)}, {"required", 0.975 * n},
-                {"valid", median(scaling) >= 0.975 * n && n > 1}};
+            json["thread_control"] = control.json();
         }
         if (other) {
             json["against"] = {{"changes", options.against}};
@@ -286,18 +307,9 @@ struct Field {
     Subject main;
     std::unique_ptr<Subject> other, single;
     int lanes;
-    std::vector<int> cpus;
     Contender x;
     Rounds rounds;
 };
-
-void print_threads(const ordered_json &json) {
-    if (!json.contains("speedup")) return;
-    const ordered_json &control = json["thread_control"];
-    std::printf("  threads    %.2fx one thread; the pinned FMA loops reach %.2fx%s\n", json["speedup"].get<double>(),
-        control["fma_scaling"].get<double>(),
-        control["valid"].get<bool>() ? "" : " (too little: the cores are not free, this run says nothing about threads)");
-}
 
 void bench_chunk(const Options &options) {
     Field field(Kind::kChunk, options);
@@ -482,13 +494,6 @@ void bench_block(Options options) {
         json["time_ratio_spread"]["min"].get<double>(), json["time_ratio_spread"]["max"].get<double>(), json["rounds"].get<int>());
 }
 
-void add_run_options(CLI::App &app, Options &options) {
-    app.add_flag("--huge-pages", options.huge_pages, "Ask for 2 MiB pages for every array; otherwise they are refused");
-    app.add_option("--rounds", options.rounds, "Samples of each contender")->check(CLI::Range(3, 100000))->capture_default_str();
-    app.add_option("--cpu", options.cpu, "CPU to pin a single thread to [the last one allowed]")->check(CLI::NonNegativeNumber);
-    app.add_flag("--json", options.json, "Print one JSON object");
-}
-
 template <class Run> void when_called(CLI::App &app, const std::shared_ptr<Options> &options, Run run) {
     app.callback([options, run] { run(*options); });
 }
@@ -560,6 +565,9 @@ void add_bench(CLI::App &app) {
         "  gdn bench mixer --variant gdn2 --heads 16 --tokens 4096\n"
         "  gdn bench mixer --variant gdn --step --json");
     when_called(mixer_app, mixer, [](const Options &options) { bench_mixer(options); });
+#ifdef GDN_HAS_LAYER
+    add_bench_layer(bench);
+#endif
 
     auto block = std::make_shared<Options>();
     block->setup.tokens = 8;

@@ -1,5 +1,6 @@
 #include "layer_files.h"
 
+#include <cstdlib>
 #include <fstream>
 #include <iterator>
 
@@ -32,6 +33,20 @@ void add_config_option(CLI::App &command, std::string &path) {
     command.add_option("--config", path, "The layer as JSON: kind and what differs from its defaults")
         ->required()
         ->check(CLI::ExistingFile);
+}
+
+gdn::Context open_context(const std::string &target, int threads) {
+    gdn::Options wish;
+    wish->num_threads = threads;
+    if (target != "auto") wish->target = target.c_str();
+    gdn_context *made = nullptr;
+    const gdn_status status = gdn_context_create(&*wish, &made);
+    if (status != GDN_STATUS_OK) {
+        const bool forced = target != "auto" || std::getenv("GDN_TARGET");
+        const bool refused = forced && (status == GDN_STATUS_INVALID_ARGUMENT || status == GDN_STATUS_UNSUPPORTED);
+        throw Failure(refused ? kExitNoTarget : kExitFailure, gdn_last_error());
+    }
+    return gdn::Context(made);
 }
 
 std::map<std::string, std::string> describe(const layer::Config &config, layer::Layout layout, std::map<std::string, std::string> more) {

@@ -3,7 +3,6 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
-#include <cstdlib>
 #include <memory>
 
 #include <nlohmann/json.hpp>
@@ -81,25 +80,11 @@ Shape shape_of(const Options &options, const layer::Config &config, const layer:
     return shape;
 }
 
-gdn::Context open_context(const Options &options) {
-    gdn::Options wish;
-    wish->num_threads = options.threads;
-    if (options.target != "auto") wish->target = options.target.c_str();
-    gdn_context *made = nullptr;
-    const gdn_status status = gdn_context_create(&*wish, &made);
-    if (status != GDN_STATUS_OK) {
-        const bool forced = options.target != "auto" || std::getenv("GDN_TARGET");
-        const bool refused = forced && (status == GDN_STATUS_INVALID_ARGUMENT || status == GDN_STATUS_UNSUPPORTED);
-        throw Failure(refused ? kExitNoTarget : kExitFailure, gdn_last_error());
-    }
-    return gdn::Context(made);
-}
-
 void run(const Options &options) {
     layer::Config config = read_config(options.config);
     if (!options.mode.empty()) config.mode = options.mode == "chunk" ? layer::Mode::kChunk : layer::Mode::kFusedRecurrent;
     layer::set_blas_threads(1);  // this process is ours: products are cut over the context's threads, and the rest of the layer with them
-    gdn::Context context = open_context(options);
+    gdn::Context context = open_context(options.target, options.threads);
 
     const layer::Layout layout = layer::layout_from_name(options.layout);
     layer::StateDict weights;
