@@ -71,6 +71,12 @@ void Progress::clear() {
     shown_ = false;
 }
 
+std::string grouped(long long n) {
+    std::string digits = std::to_string(n);
+    for (int i = static_cast<int>(digits.size()) - 3; i > 0; i -= 3) digits.insert(static_cast<size_t>(i), ",");
+    return digits;
+}
+
 std::string format(const char *pattern, ...) {
     va_list list;
     va_start(list, pattern);

@@ -35,6 +35,9 @@ private:
     double last_ = 0;
 };
 
+/// 1234567 as "1,234,567".
+std::string grouped(long long n);
+
 /// printf into a string.
 std::string format(const char *pattern, ...) __attribute__((format(printf, 1, 2)));
 

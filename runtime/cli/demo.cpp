@@ -1,6 +1,6 @@
-// gdn demo: a layer of GDN-2 heads reads a text.
+// gdn demo: a stack of two GDN-2 layers reads a text (layer_demo.cpp), then the heads of the operator alone remember it.
 //
-// Nothing is trained. Head h binds the last n(h) bytes into a key (the product of their seeded sign vectors) and writes the embedding of
+// In the second part nothing is trained. Head h binds the last n(h) bytes into a key (the product of their seeded sign vectors) and writes the embedding of
 // the byte that came next under it: k_t is the context before byte t, v_t the embedding of byte t, q_t the context that ends with it. What
 // o_t reads back is therefore a guess of byte t + 1, and the delta rule keeps correcting it: an n-gram memory that learns while it reads.
 // Gates are logits from seeded projections of the byte, as in a layer; decay, sigmoid and l2 norm run inside the operator.
@@ -17,6 +17,9 @@
 #include "command.h"
 #include "console.h"
 #include "machine.h"
+#ifdef GDN_HAS_LAYER
+#include "layer_demo.h"
+#endif
 #include "operator.h"
 #include "tests/support/metric.h"
 
@@ -31,6 +34,11 @@ constexpr int64_t kCheckPrefill = 480, kCheckSteps = 32;  // of the check agains
 constexpr int64_t kWritten = 240;                         // bytes that the demo writes itself
 constexpr int64_t kTimedSteps = 1000;
 constexpr float kClosed = -100.0f;  // logit of a gate that is zero
+#ifdef GDN_HAS_LAYER
+constexpr bool kExplain = false;  // the layers have named the same kernels
+#else
+constexpr bool kExplain = true;
+#endif
 
 struct Options {
     std::string file, target = "auto";
@@ -304,12 +312,6 @@ Check check_prefix(const Layer &layer, const std::string &text, Memory &memory) 
     return result;
 }
 
-std::string grouped(int64_t n) {
-    std::string digits = std::to_string(n);
-    for (int64_t i = static_cast<int64_t>(digits.size()) - 3; i > 0; i -= 3) digits.insert(static_cast<size_t>(i), ",");
-    return digits;
-}
-
 /// Control characters as blanks, broken into lines.
 void print_wrapped(const std::string &text, int indent, int width) {
     std::istringstream words(text);
@@ -335,12 +337,16 @@ void run(const Options &options) {
     const fs::path path = text_file(options);
     const std::string text = read_text(path);
     const int64_t T = static_cast<int64_t>(text.size());
+#ifdef GDN_HAS_LAYER
+    demo_layers(text, options.target, options.threads);
+    std::printf("\n");
+#endif
     const Layer layer;
     Memory memory(options);
 
-    std::printf("%sGDN-2 reads %s%s: %s bytes, %lld heads of %lld x %lld, float32, %d thread%s\n", s.bold, path.filename().c_str(), s.off,
-        grouped(T).c_str(), static_cast<long long>(kHeads), static_cast<long long>(kDim), static_cast<long long>(kDim), options.threads,
-        options.threads == 1 ? "" : "s");
+    std::printf("%sThe operator alone%s reads %s: %s bytes, %lld heads of %lld x %lld, float32, %d thread%s\n", s.bold, s.off,
+        path.filename().c_str(), grouped(T).c_str(), static_cast<long long>(kHeads), static_cast<long long>(kDim),
+        static_cast<long long>(kDim), options.threads, options.threads == 1 ? "" : "s");
 
     const Check check = check_prefix(layer, text, memory);
     const bool right =
@@ -381,7 +387,7 @@ void run(const Options &options) {
         grouped(static_cast<int64_t>(static_cast<double>(T) / seconds)).c_str(), seconds * 1e9 / token_heads, gflops);
     if (options.threads == 1) std::printf(", %s%.0f %%%s of this core's peak of %.0f", s.bold, 100 * gflops / peak, s.off, peak);
     std::printf("\n");
-    print_kernels(explain(memory.context, memory.args(piece)), false);
+    if (kExplain) print_kernels(explain(memory.context, memory.args(piece)), false);
 
     // On from the end of the text: each drawn byte is the next one that is read. The gates are closed, or the memory would learn its own
     // errors.
@@ -401,7 +407,7 @@ void run(const Options &options) {
     std::printf("\n%sDecode%s   %s bytes/s one by one: %.0f ns per token and head, the state of %lld KiB a head in place\n", s.bold, s.off,
         grouped(static_cast<int64_t>(kTimedSteps / step_seconds)).c_str(), step_seconds * 1e9 / static_cast<double>(kTimedSteps * kHeads),
         static_cast<long long>(kDim * kDim * 4 / 1024));
-    print_kernels(explain(memory.context, memory.args(token)), false);
+    if (kExplain) print_kernels(explain(memory.context, memory.args(token)), false);
 
     const auto common = static_cast<unsigned char>(std::max_element(counts, counts + 256) - counts);
     std::printf("\n%sMemory%s   No weight was trained. Each head writes \"what came after the last 1 .. %lld bytes\" into its state, and "
@@ -420,7 +426,8 @@ void run(const Options &options) {
 
 void add_demo(CLI::App &app) {
     auto options = std::make_shared<Options>();
-    CLI::App &command = *app.add_subcommand("demo", "GDN-2 heads read a text: checked, timed, explained");
+    CLI::App &command =
+        *app.add_subcommand("demo", "GDN-2 reads a text: a stack of layers, then the operator alone; checked, timed, explained");
     command.add_option("FILE", options->file, "Any text [the Book of Genesis]")->check(CLI::ExistingFile);
     command.add_option("--threads", options->threads, "Threads of the context")->check(CLI::Range(1, 1024))->capture_default_str();
     command.add_option("--target", options->target, "Target of `gdn info`, or auto")->capture_default_str();

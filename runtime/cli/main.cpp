@@ -13,7 +13,7 @@ constexpr const char *kFooter =
     "Results go to stdout; progress and errors to stderr. Colour and progress appear on terminals only; NO_COLOR turns colour off.\n"
     "Environment: GDN_TARGET, GDN_NUM_THREADS, GDN_TUNED_DIR, GDN_LOG as for the library; GDN_GENERATOR for `gdn kernels --emit`.\n\n"
     "Examples:\n"
-    "  gdn demo                                     the operator over a real text\n"
+    "  gdn demo                                     two layers, then the operator, over a real text\n"
     "  gdn info                                     this machine and what the library does on it\n"
     "  gdn verify                                   every variant, dtype and target against double precision\n"
     "  gdn bench chunk --variant gdn2 --json        prefill speed against this core's peak\n"

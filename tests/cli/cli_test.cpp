@@ -263,8 +263,14 @@ TEST(Demo, ReadsAText) {
     file.close();
     const Outcome outcome = gdn("demo " + path);
     EXPECT_EQ(outcome.code, 0) << outcome.err;
-    for (const char *part : {"ok (bound", "Prefill", "Decode", "of this core's peak", "core_chunk", "core_step", "it guessed"})
+    for (const char *part :
+        {"ok (bound", "Prefill", "Decode", "of this core's peak", "core_chunk", "core_step", "it guessed", "The operator alone"})
         EXPECT_TRUE(contains(outcome.out, part)) << part << "\n" << outcome.out;
+#ifdef GDN_HAS_LAYER
+    for (const char *part :
+        {"Two GDN-2 layers", "against both layers in double precision", "bytes/s through the stack", "same likeliest next byte 512 of 512"})
+        EXPECT_TRUE(contains(outcome.out, part)) << part << "\n" << outcome.out;
+#endif
     std::ofstream(path) << "too short";
     EXPECT_EQ(gdn("demo " + path).code, 2);
     std::remove(path.c_str());
