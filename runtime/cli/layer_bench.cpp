@@ -364,6 +364,7 @@ private:
         std::vector<double> efficiency;
         for (size_t i = 0; i < l.whole.ns.size(); i++) efficiency.push_back(flop / l.whole.ns[i] / rounds.peak[i]);
         json["efficiency"] = median(efficiency);
+        json["cpu_ms"] = median(l.whole.cpu) * 1e-6;
         if (threads_ > 1) {
             const std::vector<double> speedup = ratios(l.one.ns, l.whole.ns);
             json["single_thread_ms"] = median(l.one.ns) * 1e-6;
