@@ -136,7 +136,7 @@ void print_list(const List &list) {
 string enum_value(const string &type, const string &text) {
     static const std::map<string, string> names{
         {"", "kNone"}, {"stage", "kStage"}, {"map", "kMap"}, {"core_chunk", "kCoreChunk"}, {"core_step", "kCoreStep"}, {"core_pending", "kCorePending"}, {"core_block", "kCoreBlock"}, {"store", "kStore"},
-        {"short_conv", "kShortConv"}, {"gated_norm", "kGatedNorm"},
+        {"short_conv", "kShortConv"}, {"short_conv_step", "kShortConvStep"}, {"gated_norm", "kGatedNorm"},
         {"kfirst", "kKFirst"}, {"vfirst", "kVFirst"}, {"gdn", "kGdn"}, {"kda", "kKda"}, {"gdn2", "kGdn2"}, {"fg2_plus", "kFg2Plus"},
         {"log", "kLog"}, {"linear", "kLinear"}, {"norm", "kNorm"}, {"logits", "kLogits"}, {"copy", "kCopy"}, {"sigmoid", "kSigmoid"},
         {"exp", "kExp"}, {"softplus", "kSoftplus"}, {"lower_bound", "kLowerBound"}, {"l2norm", "kL2Norm"},

@@ -73,7 +73,68 @@ private:
     Config config;
 };
 
+// One token of a row of channels, the state moved on in the same sweep: W - 1 old rows and the new one give y and the next W - 1 old rows.
+class ShortConvStep : public Generator<ShortConvStep> {
+public:
+    GeneratorParam<std::string> dtype_name{"dtype", "f32"}, width{"width", "4"};
+    GeneratorParam<std::string> schedule_name{"schedule", "x86_avx512"}, config_text{"config", ""};
+
+    Input<int> activation{"activation"};   // 0 none, 1 silu
+    Input<Buffer<void, 1>> x{"x"};         // (c)
+    Input<Buffer<void, 2>> h0{"h0"};       // (c, i), oldest first
+    Input<Buffer<float, 2>> w{"w"};        // (c, i)
+    Input<Buffer<float, 1>> bias{"bias"};  // (c)
+    Output<Buffer<float, 1>> y{"y"};       // (c)
+    Output<Buffer<void, 2>> h1{"h1"};      // (c, i); may be h0: a channel's rows are written upwards, each after its last read
+
+    void configure() {
+        x.set_type(storage_of(dtype_of(dtype_name)));
+        h0.set_type(storage_of(dtype_of(dtype_name)));
+        h1.set_type(storage_of(dtype_of(dtype_name)));
+    }
+
+    void generate() {
+        const Dtype dtype = dtype_of(dtype_name);
+        const int taps = std::stoi(width.value());
+        machine = machine_of(get_target(), schedule_name);
+        config = short_conv_step_space(machine).parse(config_text);
+        const Var c = st.c, i = st.i;
+        Expr sum = bias(c);
+        for (int tap = 0; tap < taps; tap++) sum = sum + w(c, tap) * widen(dtype, tap + 1 < taps ? h0(c, tap) : x(c));
+        st.silu = activation == 1;
+        st.channels = y.dim(0).extent();
+        y(c) = select(st.silu, silu(sum), sum);
+        h1(c, i) = select(i < taps - 2, h0(c, min(i + 1, taps - 2)), x(c));
+        st.y = y;
+        st.h1 = h1;
+
+        y.dim(0).set_min(0);
+        x.dim(0).set_bounds(0, st.channels);
+        w.dim(0).set_bounds(0, st.channels);
+        w.dim(1).set_bounds(0, taps);
+        bias.dim(0).set_bounds(0, st.channels);
+        auto state = [&](auto &h) {
+            h.dim(0).set_bounds(0, st.channels);
+            h.dim(1).set_bounds(0, taps - 1);
+        };
+        state(h0);
+        state(h1);
+        st.h1.bound(i, 0, taps - 1);
+    }
+
+    void schedule() {
+        apply_short_conv_step(st, config, machine);
+        require_all_read(config);
+    }
+
+private:
+    ShortConvStepStages st;
+    Machine machine;
+    Config config;
+};
+
 }  // namespace
 }  // namespace gdn
 
 HALIDE_REGISTER_GENERATOR(gdn::ShortConv, short_conv)
+HALIDE_REGISTER_GENERATOR(gdn::ShortConvStep, short_conv_step)

@@ -11,4 +11,11 @@ struct ShortConvStages {
     Halide::Expr channels, tokens;
 };
 
+struct ShortConvStepStages {
+    Halide::Var c{"c"}, i{"i"};  // channel, row of the state
+    Halide::Func y, h1;          // (c), (c, i)
+    Halide::Expr silu;
+    Halide::Expr channels;
+};
+
 }  // namespace gdn

@@ -43,6 +43,11 @@ void apply_short_conv(ShortConvStages &st, const Config &config, const Machine &
     }
 }
 
+// No reference schedule: short_conv does it where this kernel is missing.
+Space short_conv_step_space(const Machine &m) { return cpu_short_conv_step_space(m); }
+
+void apply_short_conv_step(ShortConvStepStages &st, const Config &config, const Machine &m) { cpu_apply_short_conv_step(st, config, m); }
+
 Space gated_norm_space(const Machine &m) { return m.schedule == "reference" ? reference_gated_norm_space() : cpu_gated_norm_space(m); }
 
 void apply_gated_norm(GatedNormStages &st, const Config &config, const Machine &m) {
@@ -65,6 +70,7 @@ Space space_of(const std::string &family, const std::map<std::string, std::strin
     if (family == "map") return map_space(m);
     if (family == "store") return store_space(m);
     if (family == "short_conv") return short_conv_space(m);
+    if (family == "short_conv_step") return short_conv_step_space(m);
     if (family == "gated_norm") return gated_norm_space(m);
     return {};
 }

@@ -26,6 +26,9 @@ void apply_core_pending(CorePendingStages &st, const Config &config, const Machi
 Space short_conv_space(const Machine &machine);
 void apply_short_conv(ShortConvStages &st, const Config &config, const Machine &machine);
 
+Space short_conv_step_space(const Machine &machine);
+void apply_short_conv_step(ShortConvStepStages &st, const Config &config, const Machine &machine);
+
 Space gated_norm_space(const Machine &machine);
 void apply_gated_norm(GatedNormStages &st, const Config &config, const Machine &machine);
 

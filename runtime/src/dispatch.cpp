@@ -42,6 +42,7 @@ int32_t Dispatch::key_of(const Need &n) {
     case Family::kShortConv: return 195 + (n.width ? 4 : 0) + (int32_t)n.dtype;          // < 203
     case Family::kGatedNorm: return 203 + (int32_t)n.z_dtype * 4 + (int32_t)n.dtype;     // < 219
     case Family::kCorePending: return 219 + (int32_t)n.decay * 3 + (int32_t)n.erase;     // < 228
+    case Family::kShortConvStep: return 228 + (int32_t)n.dtype;                          // < 232
     }
     return kKeys - 1;
 }

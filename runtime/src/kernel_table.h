@@ -6,7 +6,7 @@
 
 namespace gdn {
 
-enum class Family : uint8_t { kStage, kMap, kCoreChunk, kCoreStep, kStore, kCoreBlock, kShortConv, kGatedNorm, kCorePending };
+enum class Family : uint8_t { kStage, kMap, kCoreChunk, kCoreStep, kStore, kCoreBlock, kShortConv, kGatedNorm, kCorePending, kShortConvStep };
 
 /// core_chunk, core_step: shape of the alpha rows. kNone elsewhere.
 enum class DecayShape : uint8_t { kNone, kScalar, kChannel };

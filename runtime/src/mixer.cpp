@@ -61,9 +61,11 @@ private:
 
     /// One token: all heads of a group through a kernel before the next kernel. False if the operator cannot.
     bool token(int32_t first, int32_t last) {
+        if (!scan_.decodes()) {
+            return false;
+        }
         const TokenView source[3] = {plan_.source[0], plan_.source[1], plan_.source[2]}, o = plan_.o;
-        bool done = true;
-        for (int32_t key = first, step = token_keys(plan_); done && key < last; key += step) {
+        for (int32_t key = first, step = token_keys(plan_); key < last; key += step) {
             const int32_t keys = std::min(step, last - key);
             if (mixer_.convolves) {
                 calls_.token(kSourceQ, key, keys, calls_.token_rows(kSourceQ));
@@ -78,15 +80,13 @@ private:
                     at_rows(kSourceV, calls_.token_rows(kSourceV) + from, hv, plan_.v);
                 }
                 move(&plan_.o, calls_.token_o() + from, hv, plan_.v);
-                done = done && scan_.decode(hv, hv + n);
-                if (done) {
-                    calls_.token_norm(hv, n, calls_.token_o() + from);
-                }
+                scan_.decode(hv, hv + n);
+                calls_.token_norm(hv, n, calls_.token_o() + from);
             });
         }
         std::copy(source, source + 3, plan_.source);
         plan_.o = o;
-        return done;
+        return true;
     }
 
     void at_rows(Source source, float *rows, int32_t first, int32_t width) { move(&plan_.source[source], rows, first, width); }

@@ -111,6 +111,20 @@ MixerCalls::MixerCalls(const Plan &plan, const MixerPlan &mixer, const MixerAren
         }
     }
 
+    if (mixer.step_kernel) {
+        argv = step_argv_;
+        *argv++ = &context_pointer_;
+        *argv++ = &activation_;
+        for (int i = 0; i < 6; i++) {
+            const bool raw = i == 0 || i == 1 || i == 5, rows = i == 1 || i == 2 || i == 5;
+            step_[i].init(raw ? mixer.raw[0].type : Type::kF32, rows ? 2 : 1);
+            if (rows) {
+                step_[i].dim(1, i == 2 ? old_ + 1 : old_, 0);
+            }
+            *argv++ = &step_[i].b;
+        }
+    }
+
     norm_ = mixer.norm ? 1 : 0;
     gate_ = mixer.gate;
     eps_ = mixer.eps;
@@ -138,6 +152,7 @@ void MixerCalls::call(const KernelRow *row, void **argv) {
 
 void MixerCalls::enter(int64_t sequence) {
     next_key_head();
+    moved_ = false;
     const int64_t begin = plan_.sequence_begin(sequence);
     length_ = plan_.sequence_length(sequence);
     initial_slot_ = plan_.initial_slots.data ? plan_.initial_slots[sequence] : sequence;
@@ -218,7 +233,43 @@ void MixerCalls::convolve(int32_t hv, int64_t t, int32_t n, RowGroup *group) {
     group->stride[kSourceV] = vp;
 }
 
+/// One token of some heads, whose old rows move on in the same sweep.
+void MixerCalls::step(int source, int32_t first, int32_t heads, float *to) {
+    moved_ = true;
+    const Convolution &c = mixer_.conv[source];
+    const int64_t bytes = (int64_t)c.channels * element_;
+    for (int32_t from = first; from < first + heads; from += kMaxRows) {
+        const int32_t n = std::min(kMaxRows, first + heads - from);
+        const char *old = input(source, from, -old_);
+        const ConvState &final = c.final;
+        const bool together =
+            c.neighbours && mixer_.raw[source].head == bytes && (!old || c.initial.head == bytes) && (!final.data || final.head == bytes);
+        const int32_t group = together ? n : 1;
+        for (int32_t i = 0; i < n; i += group) {
+            const int32_t head = from + i;
+            step_[0].host(input(source, head, 0));
+            step_[1].host(old ? input(source, head, -old_) : reinterpret_cast<const char *>(kZeros));
+            step_[1].d[1].stride = old ? (int32_t)(c.initial.row / element_) : 0;
+            step_[2].host(c.weight + head * c.weight_head);
+            step_[2].d[1].stride = c.tap;
+            step_[3].host(c.bias ? c.bias + head * c.bias_head : kZeros);
+            step_[4].host(to);
+            step_[5].host(final.data ? final.data + final_slot_ * final.slot + head * final.head : edge_);
+            step_[5].d[1].stride = final.data ? (int32_t)(final.row / element_) : group * c.channels;
+            for (Buffer &b : step_) {
+                b.dim(0, group * c.channels, 1);
+            }
+            call(mixer_.step_kernel, step_argv_);
+            to += group * c.channels;
+        }
+    }
+}
+
 void MixerCalls::token(int source, int32_t first, int32_t heads, float *to) {
+    if (mixer_.step_kernel) {
+        step(source, first, heads, to);
+        return;
+    }
     const Convolution &c = mixer_.conv[source];
     const size_t bytes = (size_t)c.channels * (size_t)element_;
     for (int32_t from = first; from < first + heads; from += kMaxRows) {
@@ -238,7 +289,7 @@ void MixerCalls::token(int source, int32_t first, int32_t heads, float *to) {
 
 void MixerCalls::finish(int source, int32_t first, int32_t heads) {
     const ConvState &state = mixer_.conv[source].final;
-    if (!state.data) {
+    if (!state.data || moved_) {
         return;
     }
     const size_t bytes = (size_t)mixer_.conv[source].channels * (size_t)element_;

@@ -63,6 +63,8 @@ private:
         float *y, int32_t y_row);
     void run_norm(const float *o, int32_t o_row, const char *z, int32_t z_row, char *y, int32_t y_row, int32_t n);
 
+    void step(int source, int32_t first, int32_t heads, float *to);
+
     const Plan &plan_;
     const MixerPlan &mixer_;
     const int32_t old_, element_;  // W - 1; bytes of an element of q, k, v
@@ -76,6 +78,7 @@ private:
     int64_t kept_from_ = -1, kept_to_ = -1;  // tokens whose q and k rows are kept
 
     // of the sequence
+    bool moved_ = false;  // its convolutions' states are final already
     int64_t initial_slot_ = -1, final_slot_ = -1, length_ = 0;
     const char *raw_[3] = {};  // its first token
     const char *z_ = nullptr;
@@ -86,6 +89,8 @@ private:
     float eps_;
     Buffer conv_[4];  // x w bias y
     void *conv_argv_[1 + 1 + 4];
+    Buffer step_[6];  // x h0 w bias y h1
+    void *step_argv_[1 + 1 + 6];
     Buffer norm_buffer_[4];  // o z weight y
     void *norm_argv_[1 + 3 + 4];
 };

@@ -250,7 +250,7 @@ private:
 
 gdn_status choose_kernels(const Dispatch &dispatch, const Plan &plan, MixerPlan *m) {
     Need need;
-    m->conv_kernel = m->z_copy = nullptr;
+    m->conv_kernel = m->step_kernel = m->z_copy = nullptr;
     if (m->convolves) {
         need.family = Family::kShortConv;
         need.dtype = m->raw[0].type;
@@ -263,6 +263,15 @@ gdn_status choose_kernels(const Dispatch &dispatch, const Plan &plan, MixerPlan 
         if (!m->conv_kernel) {
             return fail(GDN_STATUS_UNSUPPORTED, "no short_conv kernel of this library serves q's dtype on this machine");
         }
+    }
+    // 32 bits follow the three old rows of a state.
+    bool near = m->width == 4;
+    for (const Convolution &c : m->conv) {
+        near = near && (!c.initial.data || c.initial.row <= INT32_MAX) && (!c.final.data || c.final.row <= INT32_MAX);
+    }
+    if (m->convolves && near) {
+        need.family = Family::kShortConvStep;
+        m->step_kernel = dispatch.find(need, plan.kp, plan.vp);
     }
     need = {};
     need.family = Family::kGatedNorm;

@@ -44,6 +44,7 @@ struct MixerPlan {
     const float *weight;  // NULL: ones
 
     const KernelRow *conv_kernel;  // NULL where nothing is convolved
+    const KernelRow *step_kernel;  // convolves one token and moves the state on; NULL where conv_kernel and copies do
     const KernelRow *norm_kernel;
     const KernelRow *z_copy;  // brings z to float32 where no norm kernel reads its dtype beside y's
 

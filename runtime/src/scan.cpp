@@ -49,10 +49,9 @@ void Scan::run(int64_t task) {
     const int32_t hv0 = group * division_.heads_per_task;
     const int32_t hv1 = std::min(hv0 + division_.heads_per_task, plan_.hv);
     enter(sequence, slice);
-    if (length_ == 1 && decode(hv0, hv1)) {
-        return;
-    }
-    if (length_ == 0) {
+    if (length_ == 1 && decodes()) {
+        decode(hv0, hv1);
+    } else if (length_ == 0) {
         empty(hv0, hv1);
     } else {
         heads(hv0, hv1);
@@ -130,15 +129,15 @@ int32_t Scan::decode_run(int32_t hv, int32_t most) const {
     return std::min(most, plan_.modulo ? plan_.h - hv % plan_.h : plan_.heads_per_key - hv % plan_.heads_per_key);
 }
 
-bool Scan::decode(int32_t hv0, int32_t hv1) {
+bool Scan::decodes() {
     v_first_ = plan_.v_first;
     if (plan_.snapshot_count || division_.slices > 1 || !readable(plan_.final) || !(v_first_ ? plan_.v_first_step : plan_.step)) {
         return false;
     }
-    const bool one_pass = plan_.final_pending.data && plan_.pending && !v_first_;
-    if ((plan_.initial_pending.data || plan_.final_pending.data) && !one_pass) {
-        return false;
-    }
+    return one_pass() || !(plan_.initial_pending.data || plan_.final_pending.data);
+}
+
+void Scan::decode(int32_t hv0, int32_t hv1) {
     const int64_t most = INT32_MAX / (2 * kMaxRows);  // strides between heads, in elements, that 32 bits can follow over a call's heads
     const bool far = plan_.final.head / 4 > most || (initial_slot_ >= 0 && plan_.initial.head / 4 > most) || plan_.o.head / 2 > most;
     // What is the same for every group of heads: where head 0 is, and the strides from head to head.
@@ -200,7 +199,7 @@ bool Scan::decode(int32_t hv0, int32_t hv1) {
         char *o = first_o + hv * plan_.o.head;
         const int32_t o_stride = (int32_t)(n > 1 ? plan_.o.head / element : plan_.vp);
         const bool through = !o_direct_ && !mixer_;  // the mixer's rows of o are float32
-        if (one_pass) {
+        if (one_pass()) {
             for (int32_t i = 0; i < n; i++) {
                 float *o_row = through ? calls_.o_scratch() + (int64_t)i * plan_.vp : reinterpret_cast<float *>(o) + (int64_t)i * o_stride;
                 calls_.pending_step(i, {from.data + (int64_t)i * from_head, from.row}, {to.data + (int64_t)i * to_head, to.row},
@@ -214,7 +213,6 @@ bool Scan::decode(int32_t hv0, int32_t hv1) {
             calls_.store(0, n, plan_.v, o, o_stride);
         }
     }
-    return true;
 }
 
 void Scan::heads(int32_t hv0, int32_t hv1) {

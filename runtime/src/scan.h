@@ -23,8 +23,9 @@ public:
     void enter(int64_t sequence, int64_t slice);
     int64_t length() const { return length_; }
     void empty(int32_t hv0, int32_t hv1);
-    /// One token, several heads per kernel call, states stepped where they are. False if something does not allow that; heads() does it then.
-    bool decode(int32_t hv0, int32_t hv1);
+    /// Whether the sequence's one token may go through decode(): several heads per kernel call, states stepped where they are.
+    bool decodes();
+    void decode(int32_t hv0, int32_t hv1);
     void heads(int32_t hv0, int32_t hv1);
 
 private:
@@ -40,6 +41,7 @@ private:
     Pending pending(const PendingView &view, int64_t slot, int32_t hv) const;
     void leave_nothing_pending(int32_t hv);
     bool readable(const StateView &view) const;
+    bool one_pass() const { return plan_.final_pending.data && plan_.pending && !v_first_; }
 
     int32_t decode_run(int32_t hv, int32_t most) const;
     void block(const Head &head, const Head *next_head, int64_t next_token, int64_t t0, int64_t t1, bool first, bool last);

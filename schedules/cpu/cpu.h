@@ -16,6 +16,9 @@ void cpu_apply_core_pending(CorePendingStages &st, const Config &config, const M
 Space cpu_short_conv_space(const Machine &machine);
 void cpu_apply_short_conv(ShortConvStages &st, const Config &config, const Machine &machine);
 
+Space cpu_short_conv_step_space(const Machine &machine);
+void cpu_apply_short_conv_step(ShortConvStepStages &st, const Config &config, const Machine &machine);
+
 Space cpu_gated_norm_space(const Machine &machine);
 void cpu_apply_gated_norm(GatedNormStages &st, const Config &config, const Machine &machine);
 

@@ -33,4 +33,19 @@ void cpu_apply_short_conv(ShortConvStages &st, const Config &config, const Machi
     }
 }
 
+Space cpu_short_conv_step_space(const Machine &machine) {
+    Space s;
+    // Machine vectors side by side, whose exponentials overlap.
+    s.add("abreast", ParamKind::Schedule, {1, 2, 4}, machine.registers < 32 ? 1 : 2);
+    return s;
+}
+
+void cpu_apply_short_conv_step(ShortConvStepStages &st, const Config &config, const Machine &machine) {
+    const int vec = machine.lanes * config["abreast"];
+    // In place a channel must not be made twice: no vector moves back. Few channels beyond the last vector are made one by one.
+    Var co("co"), ci("ci");
+    st.y.split(st.c, co, ci, vec, TailStrategy::GuardWithIf).vectorize(ci);
+    st.h1.split(st.c, co, ci, vec, TailStrategy::GuardWithIf).reorder(ci, st.i, co).vectorize(ci).unroll(st.i).compute_with(st.y, co);
+}
+
 }  // namespace gdn
