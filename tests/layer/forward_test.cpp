@@ -230,6 +230,22 @@ TEST(LayerReference, GroupedHeads) {
     }
 }
 
+TEST(LayerReference, TokenByTokenInGroupsOfHeads) {
+    for (const int threads : {1, 3}) {
+        gdn::Context context = context_of(threads);
+        for (const Kind kind : kKinds) {
+            Config config = forward_config(kind);
+            config.num_heads = 8, config.head_dim = 8, config.conv_bias = true;
+            config.mode = layer::Mode::kFusedRecurrent;
+            if (kind != Kind::kFg2) config.expand_v = 2;
+            expect_reference(context, config, 37, 7, name_of(kind));
+            if (kind == Kind::kFg2 || kind == Kind::kFg2Plus) continue;
+            config.num_v_heads = 24;
+            expect_reference(context, config, kind == Kind::kGdn ? 530 : 5, 8, std::string(name_of(kind)) + ", grouped heads");
+        }
+    }
+}
+
 /// A change of the configuration and whether it says something about the numbers.
 struct Flag {
     const char *name;

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <exception>
 #include <mutex>
 
 #include "fail.h"
@@ -353,20 +354,88 @@ void Layer::Impl::mix(Workspace &work, const Block &block, State *state) const {
     check(single ? gdn_mixer_step(context, &mixer, nullptr, 0) : gdn_mixer_forward(context, &mixer, nullptr, 0));
 }
 
+namespace {
+
+/// Group `i` of `count` groups of neighbouring heads, of every tensor of a call.
+void take_heads(gdn_args &op, gdn_mixer_args &mixer, std::int64_t i, std::int64_t count) {
+    const auto narrow = [&](gdn_tensor &tensor, int dim) {
+        if (!tensor.data) return;
+        tensor.shape[dim] /= count;
+        tensor.data = static_cast<float *>(tensor.data) + i * tensor.shape[dim] * tensor.strides[dim];
+    };
+    for (gdn_tensor *tensor :
+        {&op.q, &op.k, &op.v, &op.g, &op.beta, &op.b, &op.w, &op.beta_k, &op.beta_v, &op.o, &mixer.z, &mixer.conv_initial_q,
+            &mixer.conv_initial_k, &mixer.conv_initial_v, &mixer.conv_final_q, &mixer.conv_final_k, &mixer.conv_final_v}) {
+        narrow(*tensor, 2);
+    }
+    for (gdn_tensor *tensor : {&op.initial_state, &op.final_state}) narrow(*tensor, 1);
+    for (gdn_tensor *tensor : {&op.A_log, &op.dt_bias, &mixer.conv_weight_q, &mixer.conv_weight_k, &mixer.conv_weight_v, &mixer.conv_bias_q,
+             &mixer.conv_bias_k, &mixer.conv_bias_v}) {
+        narrow(*tensor, 0);
+    }
+}
+
+/// The same call of one token, one token on.
+void next_token(gdn_args &op, gdn_mixer_args &mixer) {
+    for (gdn_tensor *tensor : {&op.q, &op.k, &op.v, &op.g, &op.beta, &op.b, &op.w, &op.beta_k, &op.beta_v, &op.o, &mixer.z}) {
+        if (tensor->data) tensor->data = static_cast<float *>(tensor->data) + tensor->strides[1];
+    }
+}
+
+/// The states that a call leaves are those that it begins with from now on.
+void go_on(gdn_args &op, gdn_mixer_args &mixer) {
+    op.initial_state = op.final_state;
+    mixer.conv_initial_q = mixer.conv_final_q, mixer.conv_initial_k = mixer.conv_final_k, mixer.conv_initial_v = mixer.conv_final_v;
+}
+
+/// Runs body(i) for i in [0, n) on the context's threads; the first exception comes back to the caller.
+template <typename Body> void run_parts(gdn_context *context, std::int64_t n, const Body &body) {
+    struct Call {
+        const Body &body;
+        std::mutex mutex;
+        std::exception_ptr failure;
+    } call = {body, {}, nullptr};
+    const auto part = [](void *arg, std::int64_t i) {
+        Call &made = *static_cast<Call *>(arg);
+        try {
+            made.body(i);
+        } catch (...) {
+            const std::lock_guard<std::mutex> lock(made.mutex);
+            if (!made.failure) made.failure = std::current_exception();
+        }
+    };
+    check(gdn_context_run(context, n, part, &call));
+    if (call.failure) std::rethrow_exception(call.failure);
+}
+
+}  // namespace
+
 void Layer::Impl::mix_by_tokens(const Workspace &work, const Block &block, State *state) const {
-    gdn_args op;
-    gdn_mixer_args mixer;
-    std::int64_t row = 0;
-    for (std::int64_t n = 0; n < block.count; n++) {  // sequence after sequence: its state stays in cache from token to token
-        const States one = states(work, state, block.first + n, 1);
-        bool known = state || (n == 0 && !block.fresh);
-        for (const std::int64_t end = row + work.pieces[static_cast<std::size_t>(n)].length; row < end; row++, known = true) {
+    // Heads need nothing of each other: a group of them goes through all tokens before the next group does, so that its state stays in cache
+    // and threads meet once a block. Fewer heads than four would not be worth a call a token.
+    constexpr std::int64_t kFewest = 4;
+    std::int64_t groups = H;
+    while (groups > 1 && (H % groups || HV / groups < kFewest)) groups--;
+    run_parts(context, groups, [&](std::int64_t group) {
+        gdn_args op;
+        gdn_mixer_args mixer;
+        std::int64_t row = 0;
+        for (std::int64_t n = 0; n < block.count; n++) {  // sequence after sequence: its state stays in cache from token to token
+            const States one = states(work, state, block.first + n, 1);
+            const std::int64_t length = work.pieces[static_cast<std::size_t>(n)].length;
+            const bool known = state || (n == 0 && !block.fresh);
             fill(op, mixer, work, row, 1, 1);
             if (known) one.read(op, mixer);
             one.write(op, mixer);
-            check(gdn_mixer_step(context, &mixer, nullptr, 0));
+            if (groups > 1) take_heads(op, mixer, group, groups);
+            for (std::int64_t t = 0; t < length; t++) {
+                check(gdn_mixer_step(context, &mixer, nullptr, 0));
+                next_token(op, mixer);
+                if (t == 0) go_on(op, mixer);
+            }
+            row += length;
         }
-    }
+    });
 }
 
 // ---- a call -------------------------------------------------------------------------------------------------------
