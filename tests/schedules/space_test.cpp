@@ -21,6 +21,8 @@
 #include "../../runtime/src/cpu.h"
 #include "../kernels/mixer_call.h"
 #include "../support/case.h"
+#include "../support/mixer_case.h"
+#include "../support/pending_writes.h"
 
 namespace gdn_test {
 namespace {
@@ -107,8 +109,9 @@ public:
         if (!library_) return;
         gdn::KernelRow &r = rows_[row];
         r.call = reinterpret_cast<int (*)(void **)>(dlsym(library_, "candidate_argv"));
+        const auto value = [&](const char *name) { return config.count(name) ? config.at(name) : 0; };
+        if (r.family == gdn::Family::kCorePending) r.panel = value("panel");
         if (r.family == gdn::Family::kCoreChunk) {
-            const auto value = [&](const char *name) { return config.count(name) ? config.at(name) : 0; };
             r.panel = value("panel");
             r.rows = value("rows");
             r.cols = value("cols");
@@ -176,6 +179,10 @@ std::vector<Case> cases_of(const json &kernel) {
     const std::string core = param("core");
     c.variant = core == "scalar_tied" ? GDN_VARIANT_GDN : core == "channel_own" ? GDN_VARIANT_GDN2 : GDN_VARIANT_KDA;
     c.precision = param("precision") == "low" ? GDN_PRECISION_LOW : GDN_PRECISION_F32;
+    if (kernel["family"] == "core_pending") {
+        c.lengths = {3, 3};
+        c.packed = false;
+    }
     if (kernel["family"] == "core_step") {
         c.lengths = {1, 1};
         c.packed = false;
@@ -212,6 +219,48 @@ std::vector<Case> cases_of(const json &kernel) {
                     if (const auto result = call.check(); !result) return result;
                 }
             }
+    return ::testing::AssertionSuccess();
+}
+
+// Token by token, every write pending until the next step.
+::testing::AssertionResult pending_steps_match(const Case &c, const Context &context) {
+    Problem problem(c);
+    const auto expected = reference_of(c, problem);
+    PendingWrites writes(problem);
+    for (std::int64_t t = 0; t < c.lengths[0]; t++)
+        if (writes.step(context, t) != GDN_STATUS_OK) return ::testing::AssertionFailure() << gdn_last_error();
+    if (writes.forward(context, 0, 0, false) != GDN_STATUS_OK) return ::testing::AssertionFailure() << gdn_last_error();
+    return problem.check(*expected, context.target());
+}
+
+// The convolution of one token, which keeps the state too: whole vectors and what is left of them, in place and not.
+::testing::AssertionResult step_convolutions_match(gdn_dtype dtype, const Context &context) {
+    for (std::int64_t channels : {7, 20, 128})
+        for (bool in_place : {false, true}) {
+            MixerCase m;
+            m.op.K = m.op.V = channels;
+            m.op.H = m.op.HV = 2;
+            m.op.lengths = {1, 1};
+            m.op.dtype = dtype;
+            m.conv_in_place = in_place;
+            if (const auto result = matches_reference(m, context, Call::kStep); !result) return result;
+        }
+    return ::testing::AssertionSuccess();
+}
+
+gdn_dtype dtype_of(const json &kernel) {
+    const std::string dtype = kernel["params"].value("dtype", std::string());
+    return dtype == "bf16" ? GDN_DTYPE_BF16 : dtype == "f16" ? GDN_DTYPE_F16 : GDN_DTYPE_F32;
+}
+
+// Whether calls that go through this kernel of the context's table are right.
+::testing::AssertionResult matches(const json &kernel, const Context &context) {
+    if (kernel["family"] == "short_conv_step") return step_convolutions_match(dtype_of(kernel), context);
+    for (const Case &c : cases_of(kernel)) {
+        const auto result = kernel["family"] == "core_pending" ? pending_steps_match(c, context)
+                                                               : matches_reference(c, context, c.lengths[0] == 1 ? Call::kStep : Call::kForward);
+        if (!result) return result;
+    }
     return ::testing::AssertionSuccess();
 }
 
@@ -252,7 +301,7 @@ TEST(Space, RandomPointsMatchReference) {
             }
             const Context context(kernel["target"].get<std::string>());
             const WithTable table(context, candidate.rows(), gdn::kKernelRows[row].target);
-            for (const Case &c : cases_of(kernel)) EXPECT_TRUE(matches_reference(c, context, c.lengths[0] == 1 ? Call::kStep : Call::kForward));
+            EXPECT_TRUE(matches(kernel, context));
         }
         EXPECT_EQ(verified, 4) << name << ": too few valid points";
     }
@@ -269,17 +318,21 @@ TEST(Space, MixerKernelThatDoesNothingIsCaught) {
 }
 
 TEST(Space, KernelThatDoesNothingIsCaught) {
-    for (const json &kernel : kernel_list()) {
-        const int row = row_of(kernel);
-        if (row < 0 || kernel["name"] != "core_chunk_channel_tied_64x64") continue;
-        std::vector<gdn::KernelRow> rows(gdn::kKernelRows, gdn::kKernelRows + gdn::kKernelRowCount);
-        rows[row].call = [](void **) { return 0; };
-        const Context context(kernel["target"].get<std::string>());
-        const WithTable table(context, rows.data(), rows[row].target);
-        EXPECT_FALSE(matches_reference(cases_of(kernel)[0], context));
-        return;
-    }
-    GTEST_SKIP() << "no tuned kernel runs here";
+    int seen = 0;
+    for (const std::string name : {"core_chunk_channel_tied_64x64", "core_pending_channel_tied_64x64", "short_conv_step_f32_4"})
+        for (const json &kernel : kernel_list()) {
+            const int row = row_of(kernel);
+            if (row < 0 || kernel["name"] != name) continue;
+            std::vector<gdn::KernelRow> rows(gdn::kKernelRows, gdn::kKernelRows + gdn::kKernelRowCount);
+            rows[row].call = [](void **) { return 0; };
+            const Context context(kernel["target"].get<std::string>());
+            const WithTable table(context, rows.data(), rows[row].target);
+            EXPECT_FALSE(matches(kernel, context)) << name;
+            seen++;
+            break;
+        }
+    if (!seen) GTEST_SKIP() << "no tuned kernel runs here";
+    EXPECT_EQ(seen, 3);
 }
 
 TEST(Space, DefaultsAreValidAndListed) {
