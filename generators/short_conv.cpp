@@ -99,11 +99,11 @@ public:
         machine = machine_of(get_target(), schedule_name);
         config = short_conv_step_space(machine).parse(config_text);
         const Var c = st.c, i = st.i;
-        Expr sum = bias(c);
-        for (int tap = 0; tap < taps; tap++) sum = sum + w(c, tap) * widen(dtype, tap + 1 < taps ? h0(c, tap) : x(c));
+        Expr total = bias(c);
+        for (int tap = 0; tap < taps; tap++) total = total + w(c, tap) * widen(dtype, tap + 1 < taps ? h0(c, tap) : x(c));
         st.silu = activation == 1;
         st.channels = y.dim(0).extent();
-        y(c) = select(st.silu, silu(sum), sum);
+        y(c) = select(st.silu, silu(total), total);
         h1(c, i) = select(i < taps - 2, h0(c, min(i + 1, taps - 2)), x(c));
         st.y = y;
         st.h1 = h1;

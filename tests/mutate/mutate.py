@@ -58,6 +58,8 @@ FAULTS = [
      "+ 1e-6f)", "+ 1e-5f)"),
     ("short conv: taps in reverse order", "generators/short_conv.cpp",
      "const Expr product = w(c, tap) *", "const Expr product = w(c, W - 1 - tap) *"),
+    ("short conv step: old rows do not move", "generators/short_conv.cpp",
+     "select(i < taps - 2, h0(c, min(i + 1, taps - 2)), x(c));", "select(i < taps - 2, h0(c, min(i, taps - 2)), x(c));"),
     ("short conv: bias dropped", "generators/short_conv.cpp",
      "Expr sum = bias(c);", "Expr sum = 0.0f;"),
     ("short conv: one tap too many at a run-time width", "generators/short_conv.cpp",
@@ -107,7 +109,7 @@ def build(folder, jobs):
 def first_failure(folder):
     """Name of the first failing test, or None."""
     environment = dict(os.environ, GDN_TEST_BUDGET="small", GDN_TARGET=TARGET)
-    for program, only in (("gdn.test.kernels", "*Operator*:*GChecks*:*StateHandOver*:*ShortConv*:*GatedNorm*"), ("gdn.test.property", "*")):
+    for program, only in (("gdn.test.kernels", "*Operator*:*GChecks*:*StateHandOver*:*ShortConv*:*GatedNorm*:*Mixer*"), ("gdn.test.property", "*")):
         command = [folder / "bin" / program, "--gtest_brief=1", "--gtest_fail_fast", f"--gtest_filter={only}"]
         result = run(command, env=environment, timeout=1800)
         if result.returncode:
