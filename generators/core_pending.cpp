@@ -54,8 +54,11 @@ public:
         // The term with factor 0 vanishes; it makes this loop an ordered one like that of dots, which compute_with demands.
         s1(j, c, p) = undef<float>();
         s1(j, st.rk, p) = settled + 0.0f * s1(j, max(st.rk - 1, 0), p);
-        r(j, p) = u(j, p) - st.dots(j, p)[0];
-        o(j, p) = st.dots(j, p)[1] + st.qa.total() * r(j, p);
+        // Not read back from the output r: Halide would take the caller's memory for aligned.
+        st.residual = Func("residual");
+        st.residual(j, p) = u(j, p) - st.dots(j, p)[0];
+        r(j, p) = st.residual(j, p);
+        o(j, p) = st.dots(j, p)[1] + st.qa.total() * st.residual(j, p);
         st.o = o;
         st.r = r;
         st.s1 = s1;

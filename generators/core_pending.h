@@ -19,6 +19,7 @@ struct CorePendingStages {
     LaneSum qa;            // ()      <q, a>
     Halide::Func settled;  // (j, c, p)  the state after the token before: Diag(alpha_0) S + a_0 r_0^T
     Halide::Func dots;     // (j, p)  Tuple: its products with alpha e and alpha q
+    Halide::Func residual; // (j, p)  u - S^T (alpha e)
     Halide::RDom rk;       // key channels, of dots and of S1
     Halide::Func o, r;     // outputs (j, p)
     Halide::Func s1;       // output (j, c, p)

@@ -31,6 +31,8 @@ int32_t fetch_slots(const KernelRow &row, int32_t k, int32_t v) {
 
 int32_t Dispatch::key_of(const Need &n) {
     // Every family has its own stretch of keys; inside it only the fields that the family uses count.
+    static_assert(
+        ((int)StageVariant::kFg2Plus * 5 + (int)Form::kLogits) * 4 + (int)Type::kF16 < 100, "the stages' stretch is full: move the others");
     switch (n.family) {
     case Family::kStage: return ((int32_t)n.variant * 5 + (int32_t)n.form) * 4 + (int32_t)n.dtype;               // < 100
     case Family::kMap: return 100 + (int32_t)n.map * 4 + (int32_t)n.dtype;                                       // < 128
@@ -38,11 +40,11 @@ int32_t Dispatch::key_of(const Need &n) {
     case Family::kCoreChunk: return 132 + ((int32_t)n.precision * 3 + (int32_t)n.decay) * 3 + (int32_t)n.erase;  // < 150
     case Family::kCoreStep:
         return 150 + (((int32_t)n.precision * 2 + (int32_t)n.layout) * 3 + (int32_t)n.decay) * 3 + (int32_t)n.erase;  // < 186
-    case Family::kCoreBlock: return 186 + (int32_t)n.decay * 3 + (int32_t)n.erase;       // < 195
-    case Family::kShortConv: return 195 + (n.width ? 4 : 0) + (int32_t)n.dtype;          // < 203
-    case Family::kGatedNorm: return 203 + (int32_t)n.z_dtype * 4 + (int32_t)n.dtype;     // < 219
-    case Family::kCorePending: return 219 + (int32_t)n.decay * 3 + (int32_t)n.erase;     // < 228
-    case Family::kShortConvStep: return 228 + (int32_t)n.dtype;                          // < 232
+    case Family::kCoreBlock: return 186 + (int32_t)n.decay * 3 + (int32_t)n.erase;                                    // < 195
+    case Family::kShortConv: return 195 + (n.width ? 4 : 0) + (int32_t)n.dtype;                                       // < 203
+    case Family::kGatedNorm: return 203 + (int32_t)n.z_dtype * 4 + (int32_t)n.dtype;                                  // < 219
+    case Family::kCorePending: return 219 + (int32_t)n.decay * 3 + (int32_t)n.erase;                                  // < 228
+    case Family::kShortConvStep: return 228 + (int32_t)n.dtype;                                                       // < 232
     }
     return kKeys - 1;
 }

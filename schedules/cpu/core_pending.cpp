@@ -38,6 +38,7 @@ void cpu_apply_core_pending(CorePendingStages &st, const Config &k, const Machin
     st.s1.bound(st.j, 0, st.panel).bound(st.c, 0, st.size.k);
     st.s1.update().split(st.rk, ko, ki, unroll_k).reorder(st.j, ki, ko, st.p).vectorize(st.j, vec).unroll(st.j).unroll(ki)
         .compute_with(st.dots.update(), ko);
+    st.residual.compute_root().store_in(stack).bound(st.j, 0, st.panel).vectorize(st.j, vec).unroll(st.j);
     for (Func *f : {&st.r, &st.o}) f->bound(st.j, 0, st.panel).vectorize(st.j, vec).unroll(st.j);
 }
 

@@ -10,9 +10,11 @@ namespace gdn_test {
 // The rows of initial_pending and final_pending beside a problem's states, and the calls that use them.
 class PendingWrites {
 public:
+    // Rows of float32 calls lie at odd addresses: a caller's memory is aligned to its elements and no further.
     explicit PendingWrites(Problem &problem)
         : args_(problem.args()), slots_(args_.final_state.shape[0]),
-          rows_(GDN_DTYPE_F32, {slots_, problem.what().HV, 2 * problem.what().K + problem.what().V}) {
+          rows_(GDN_DTYPE_F32, {slots_, problem.what().HV, 2 * problem.what().K + problem.what().V}, Guard::kEnd,
+              {0, problem.what().dtype == GDN_DTYPE_F32 ? 1 : 0}) {
         rows_.poison();
     }
 
