@@ -3,7 +3,9 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <filesystem>
 #include <memory>
+#include <utility>
 
 #include <nlohmann/json.hpp>
 
@@ -45,7 +47,7 @@ std::string shape_text(const std::vector<std::int64_t> &shape) {
 
 const layer::Tensor &find(const Options &options, const layer::StateDict &file, const std::string &name) {
     const auto found = file.find(name);
-    if (found == file.end()) throw Failure(kExitFailure, options.input + ": tensor '" + name + "': expected, found no such tensor");
+    if (found == file.end()) throw Failure(kExitFailure, options.input + ": no tensor '" + name + "'");
     return found->second;
 }
 
@@ -80,7 +82,35 @@ Shape shape_of(const Options &options, const layer::Config &config, const layer:
     return shape;
 }
 
+bool same_file(const std::string &a, const std::string &b) {
+    std::error_code ignored;
+    if (std::filesystem::equivalent(a, b, ignored)) return true;  // links; false unless both exist
+    const std::filesystem::path left = std::filesystem::weakly_canonical(a, ignored), right = std::filesystem::weakly_canonical(b, ignored);
+    return !left.empty() && left == right;
+}
+
+/// Refuses outputs that would replace what the call reads or the other output. Only the state may go onto itself.
+void check_outputs(const Options &options) {
+    using Named = std::pair<const char *, const std::string &>;
+    const Named output = {"--output", options.output}, state_out = {"--state-out", options.state_out};
+    const Named config = {"--config", options.config}, weights = {"--weights", options.weights}, input = {"--input", options.input};
+    const auto apart = [](const Named &written, std::initializer_list<Named> others) {
+        if (written.second.empty()) return;
+        std::error_code ignored;
+        if (std::filesystem::is_directory(written.second, ignored))
+            throw Failure(kExitUsage, std::string(written.first) + ": expected a file, " + written.second + " is a directory");
+        for (const Named &other : others) {
+            if (!other.second.empty() && same_file(written.second, other.second))
+                throw Failure(kExitUsage,
+                    std::string(written.first) + ": expected a file of its own, " + written.second + " is also that of " + other.first);
+        }
+    };
+    apart(output, {state_out, input, weights, config, {"--state-in", options.state_in}});
+    apart(state_out, {input, weights, config});
+}
+
 void run(const Options &options) {
+    check_outputs(options);
     layer::Config config = read_config(options.config);
     if (!options.mode.empty()) config.mode = options.mode == "chunk" ? layer::Mode::kChunk : layer::Mode::kFusedRecurrent;
     layer::set_blas_threads(1);  // this process is ours: products are cut over the context's threads, and the rest of the layer with them
@@ -150,7 +180,7 @@ void add_run(CLI::App &app) {
         ->check(CLI::ExistingFile);
     command.add_option("--output", options->output, "safetensors file to write: y, of x's shape")->required();
     command.add_option("--state-in", options->state_in, "State to go on from, of an earlier --state-out")->check(CLI::ExistingFile);
-    command.add_option("--state-out", options->state_out, "Write the state after the last token");
+    command.add_option("--state-out", options->state_out, "Write the state after the last token; may be the file of --state-in");
     command.add_option("--mode", options->mode, "Instead of the configuration's")->check(CLI::IsMember({"chunk", "fused_recurrent"}));
     command.add_option("--layout", options->layout, "Names and packing of the weights")
         ->check(CLI::IsMember(layout_names()))

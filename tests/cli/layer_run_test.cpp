@@ -3,6 +3,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <string>
 
 #include <gtest/gtest.h>
@@ -147,6 +148,37 @@ TEST_F(Run, HelpSaysWhatItDoes) {
     EXPECT_NE(gdn("--help").out.find("Run a layer"), std::string::npos);
 }
 
+TEST_F(Run, OutputsReplaceNothingThatIsRead) {
+    const StoredTensors file = read_safetensors(oracle("fla_layer_gdn2"));
+    write_tensors(at("w"), std::vector<std::pair<std::string, StoredTensor>>(file.begin(), file.end()));
+    write_tensors(at("x"), {{"x", file.at("x")}});
+    std::filesystem::create_directory(at("folder"));
+    std::filesystem::create_symlink(at("x"), at("link"));
+    const auto bytes = [&](const std::string &name) {
+        std::ifstream stream(at(name), std::ios::binary);
+        return std::string(std::istreambuf_iterator<char>(stream), {});
+    };
+    const std::string w = bytes("w"), x = bytes("x"), config = bytes("gdn2.json");
+    const std::string reads =
+        "run --config " + at("gdn2.json") + " --weights " + at("w") + " --layout fla-gdn2 --prefix p. --input " + at("x") + " --output ";
+    refused(reads + at("y") + " --state-out " + at("folder") + "/../y", 2, {"--output", "--state-out"});
+    refused(reads + at("x"), 2, {"--output", "--input"});
+    refused(reads + at("link"), 2, {"--output", "--input"});
+    refused(reads + at("folder") + "/../w", 2, {"--output", "--weights"});
+    refused(reads + at("gdn2.json"), 2, {"--output", "--config"});
+    refused(reads + at("y") + " --state-out " + at("x"), 2, {"--state-out", "--input"});
+    refused(reads + at("y") + " --state-out " + at("w"), 2, {"--state-out", "--weights"});
+    refused(reads + at("folder"), 2, {"--output", "is a directory"});
+    refused(reads + at("y") + " --state-out " + at("folder"), 2, {"--state-out", "is a directory"});
+    EXPECT_TRUE(bytes("w") == w && bytes("x") == x && bytes("gdn2.json") == config);
+
+    object(reads + at("y") + " --state-out " + at("s") + " --json");
+    const std::string s = bytes("s");
+    std::filesystem::remove(at("y"));
+    refused(reads + at("s") + " --state-in " + at("s"), 2, {"--output", "--state-in"});
+    EXPECT_EQ(bytes("s"), s);
+}
+
 TEST_F(Run, RefusalsSayWhatIsWrong) {
     const std::string input = " --input " + oracle("fla_layer_gdn2");
     refused("run", 2, {"--config"});
@@ -155,7 +187,7 @@ TEST_F(Run, RefusalsSayWhatIsWrong) {
     refused(gdn2() + input + " --mask a --cu-seqlens b", 2, {"--mask"});
     refused(gdn2() + " --input " + at("none"), 2, {"none"});
     refused(gdn2() + input + " --target z80", 3, {"z80"});
-    refused(gdn2() + input + " --tensor nothing", 1, {"nothing"});
+    refused(gdn2() + input + " --tensor nothing", 1, {"no tensor 'nothing'"});
     refused(gdn2() + input + " --tensor p.A_log", 1, {"p.A_log", "[B, T, 24]", "[2]"});
     refused(gdn2() + input + " --mask x", 1, {"'x'", "[1, 19]"});
     refused("run --config " + at("qwen.json") + " --weights " + oracle("fla_layer_gdn2") + " --prefix p. --output " + at("y") + input, 1,
