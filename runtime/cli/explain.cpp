@@ -17,7 +17,8 @@ struct Options {
 };
 
 void run(const Options &options) {
-    const Problem problem(options.setup, Inputs::kNone, 0);
+    Problem problem(options.setup, Inputs::kNone, 0);
+    if (options.setup.pending) problem.use_one_state();
     const Context context(options.setup.target, options.setup.threads);
     check(gdn_supports(context.get(), &problem.args), "this call");
     const ordered_json json = explain(context, problem.args);
@@ -48,7 +49,8 @@ void add_explain(CLI::App &app) {
         ->capture_default_str();
     command.add_option("--batch", options->setup.batch, "Sequences")->check(CLI::PositiveNumber)->capture_default_str();
     command.add_flag("--json", options->json, "Print one JSON object");
-    command.footer("Examples:\n  gdn explain --variant gdn2 --dtype bf16\n  gdn explain --variant kda --tokens 1 --logits --l2norm --json");
+    command.footer("Examples:\n  gdn explain --variant gdn2 --dtype bf16\n  gdn explain --variant kda --tokens 1 --logits --l2norm --json\n"
+                   "  gdn explain --variant kda --tokens 1 --pending");
     command.callback([options] { run(*options); });
 }
 

@@ -181,6 +181,12 @@ TEST(Explain, SaysWhatAndWhy) {
     for (const json &kernel : value["kernels"]) core |= kernel["role"] == "chunk";
     EXPECT_TRUE(core) << value.dump(1);
     EXPECT_TRUE(contains(gdn("explain --variant gdn2 --tokens 1").out, "core_step"));
+    EXPECT_TRUE(contains(gdn("explain --variant gdn2 --tokens 1 --pending").out, "core_pending"));
+    for (const char *tokens : {"0", "37"}) {  // settles what is pending
+        const Outcome outcome = gdn(std::string("explain --pending --tokens ") + tokens);
+        EXPECT_EQ(outcome.code, 0) << outcome.err;
+        EXPECT_FALSE(contains(outcome.out, "core_pending")) << outcome.out;
+    }
     EXPECT_EQ(gdn("explain --tokens 1048576 --batch 4").code, 0);  // no memory of that size is touched
 }
 
