@@ -204,7 +204,9 @@ void add_kernels(CLI::App &app) {
     CLI::App &command = *app.add_subcommand("kernels", "The compiled kernels; with --emit, what one of them does");
     command.add_option("NAME", options->pattern, "Symbol or short name; * and ? stand for any text and letter")->capture_default_str();
     command.add_option("--target", options->target, "Only those of one target");
-    command.add_option("--family", options->family, "Only those of one family: core_chunk, core_step, stage, map, store");
+    command.add_option("--family", options->family,
+        "Only those of one family: core_chunk, core_block, core_step, core_pending, stage, map, store, short_conv, short_conv_step, "
+        "gated_norm");
     command.add_flag("--here", options->here, "Only those that this machine can run");
     command.add_option("--emit", options->emit,
         "Run the generator of one kernel again and show: stmt, assembly, llvm_assembly, conceptual_stmt (separated by commas)");

@@ -11,7 +11,7 @@ namespace {
 constexpr const char *kFooter =
     "Exit codes: 0 ok, 1 failure, 2 usage, 3 no such target or device, 4 verification failed, 5 interrupted.\n"
     "Results go to stdout; progress and errors to stderr. Colour and progress appear on terminals only; NO_COLOR turns colour off.\n"
-    "Environment: GDN_TARGET, GDN_NUM_THREADS, GDN_TUNED_DIR, GDN_LOG as for the library; GDN_GENERATOR for `gdn kernels --emit`.\n\n"
+    "Environment: GDN_TARGET and GDN_TUNED_DIR as for the library; GDN_GENERATOR for `gdn kernels --emit`. Threads come from --threads.\n\n"
     "Examples:\n"
     "  gdn demo                                     two layers, then the operator, over a real text\n"
     "  gdn info                                     this machine and what the library does on it\n"
