@@ -150,8 +150,10 @@ typedef enum gdn_snapshot_kind {
  *             (alpha [K], a [K], r [V]), the last token's write, which is not in the state yet: the state after the token is
  *             Diag(alpha) S + a r^T. With final_pending a call of one token leaves its write there and applies that of initial_pending while it
  *             reads the state: half the memory traffic, the same bits in o. Calls of any other length apply initial_pending first and leave
- *             a row that changes nothing (1, 0, 0), so T = 0 brings a state up to date. An absent initial_pending has nothing pending; it
- *             needs initial_state, and both need final_state. final_pending may be exactly initial_pending, else must not overlap it.
+ *             a row that changes nothing (1, 0, 0), so T = 0 brings a state up to date. Applying it rounds like one more
+ *             operation: a state settled so can differ in the last bits from that of a step without pending. An absent initial_pending has
+ *             nothing pending; it needs initial_state, and both need final_state. final_pending may be exactly initial_pending, else must
+ *             not overlap it.
  *
  * A tensor that the variant or the decay has no place for (w with kda, A_log with log decay) is refused, not ignored.
  * q, k, gates and states are never written unless named as outputs; o, final_state and snapshots must not overlap any input but as said.
@@ -223,7 +225,7 @@ GDN_API gdn_status gdn_context_create(const gdn_context_options *options, gdn_co
 /** Ends the context's threads and frees its memory. No call may be running. NULL is allowed. */
 GDN_API void gdn_context_destroy(gdn_context *context);
 
-/** Forces a target of gdn_list_targets() ("x86_avx2"), or "auto". Unknown names and targets that the machine cannot run are refused. */
+/** Forces a target of gdn_target_get() ("x86_avx2"), or "auto". Unknown names and targets that the machine cannot run are refused. */
 GDN_API gdn_status gdn_set_target(gdn_context *context, const char *target);
 
 /** Threads that a call on this context may use, at least 1; 0 without a context. */
@@ -302,8 +304,9 @@ GDN_API gdn_status gdn_mixer_step(gdn_context *context, const gdn_mixer_args *ar
 /* ---- what runs and why --------------------------------------------------------------------------------------- */
 
 typedef struct gdn_kernel_info {
-    const char *name;       /**< symbol: gdnk_<family>_..__<target>_<config hash> */
-    const char *family;     /**< stage, map, core_chunk, core_step, store */
+    const char *name;       /**< symbol: gdnk_<family>_..__<target> */
+    /** core_chunk, core_block, core_step, core_pending, stage, map, store, short_conv, short_conv_step or gated_norm */
+    const char *family;
     const char *target;     /**< x86_avx512, x86_avx2, x86_reference, arm_neon ... */
     const char *config;     /**< "cols:32,rows:8,..": every parameter of the kernel's space */
     const char *generator;  /**< arguments that make it again: "-g core_chunk decay=channel k=128 .." */

@@ -46,7 +46,7 @@ enum class Mode { kChunk, kFusedRecurrent };
 enum class OutputGate { kUnspecified, kNone, kSilu, kSigmoid };
 enum class DecayGate { kSoftplus, kLowerBound };
 
-/// The configuration of a layer; names and defaults of fla's layers (method.md 1.9). Defaults are GDN-2's.
+/// The configuration of a layer; names and defaults of fla's layers (fla/layers: gated_deltanet, kda, gdn2). Defaults are GDN-2's.
 struct Config {
     Kind kind = Kind::kGdn2;
     std::int64_t hidden_size = 2048;
@@ -106,7 +106,7 @@ struct TensorSpec {
 std::vector<TensorSpec> weights(const Config &config);
 std::int64_t parameter_count(const Config &config);
 
-enum class Init { kFla, kNv };  ///< N(0, 0.02), or Xavier-uniform with gain 2^-2.5; the rest as method.md 1.5, 1.9
+enum class Init { kFla, kNv };  ///< N(0, 0.02), or Xavier-uniform with gain 2^-2.5; the rest as fla's layers start
 StateDict initialise(const Config &config, std::uint64_t seed, Init init = Init::kFla);
 
 // ---- files ----------------------------------------------------------------------------------------------------------
