@@ -92,14 +92,14 @@ template <typename T, std::size_t n> T pick(const T (&values)[n], Random &random
     return values[random.below(static_cast<std::int64_t>(n))];
 }
 
-std::vector<Case> sizes(gdn_dtype dtype) {
+template <std::size_t n> std::vector<Case> drawn(gdn_dtype dtype, const Size (&sizes)[n], std::uint64_t seed) {
     constexpr gdn_decay decays[] = {GDN_DECAY_LOG, GDN_DECAY_LOG, GDN_DECAY_LINEAR, GDN_DECAY_SOFTPLUS, GDN_DECAY_LOWER_BOUND};
     constexpr Inputs inputs[] = {
         Inputs::kModerate, Inputs::kRealistic, Inputs::kWeakDecay, Inputs::kZerosOnes, Inputs::kSaturated, Inputs::kParallelKeys};
     std::vector<Case> cases;
-    Random random(2024 + static_cast<std::uint64_t>(dtype));
+    Random random(seed + static_cast<std::uint64_t>(dtype));
     for (int round = 0; round < 3; round++)
-        for (const Size &size : kSizes)
+        for (const Size &size : sizes)
             for (gdn_variant variant : kVariants) {
                 if (variant == GDN_VARIANT_FG2 && size.K != size.V) continue;
                 Case c;
@@ -139,6 +139,13 @@ std::vector<Case> sizes(gdn_dtype dtype) {
     return cases;
 }
 
+std::vector<Case> sizes(gdn_dtype dtype) { return drawn(dtype, kSizes, 2024); }
+
+// What V slices of a 128 x 128 head run on.
+constexpr Size kHalf[] = {{128, 64}};
+
+INSTANTIATE_TEST_SUITE_P(HalfF32, Operator, ::testing::ValuesIn(on_targets(within_budget(drawn(GDN_DTYPE_F32, kHalf, 64), 5))), run_name);
+INSTANTIATE_TEST_SUITE_P(HalfBf16, Operator, ::testing::ValuesIn(on_targets(within_budget(drawn(GDN_DTYPE_BF16, kHalf, 64), 8))), run_name);
 INSTANTIATE_TEST_SUITE_P(SizesF32, Operator, ::testing::ValuesIn(on_targets(within_budget(sizes(GDN_DTYPE_F32), 5))), run_name);
 INSTANTIATE_TEST_SUITE_P(SizesBf16, Operator, ::testing::ValuesIn(on_targets(within_budget(sizes(GDN_DTYPE_BF16), 8))), run_name);
 INSTANTIATE_TEST_SUITE_P(SizesF16, Operator, ::testing::ValuesIn(on_targets(within_budget(sizes(GDN_DTYPE_F16), 8))), run_name);

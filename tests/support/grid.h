@@ -37,7 +37,7 @@ inline constexpr gdn_dtype kDtypes[] = {GDN_DTYPE_F32, GDN_DTYPE_BF16, GDN_DTYPE
 struct Size {
     std::int64_t K, V;
 };
-inline constexpr Size kSizes[] = {{64, 64}, {128, 64}, {128, 128}, {256, 256}, {96, 192}, {192, 192}, {128, 256}, {48, 80}, {8, 24}, {1, 1}};
+inline constexpr Size kSizes[] = {{64, 64}, {128, 128}, {256, 256}, {96, 192}, {192, 192}, {128, 256}, {48, 80}, {8, 24}, {1, 1}};
 
 // G2's lengths.
 inline constexpr std::int64_t kLengths[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 15, 16, 17, 63, 64, 65, 127, 128, 129, 200};
