@@ -103,6 +103,7 @@ public:
         for (int tap = 0; tap < taps; tap++) total = total + w(c, tap) * widen(dtype, tap + 1 < taps ? h0(c, tap) : x(c));
         st.silu = activation == 1;
         st.channels = y.dim(0).extent();
+        st.old_rows = taps - 1;
         y(c) = select(st.silu, silu(total), total);
         h1(c, i) = select(i < taps - 2, h0(c, min(i + 1, taps - 2)), x(c));
         st.y = y;
@@ -119,7 +120,6 @@ public:
         };
         state(h0);
         state(h1);
-        st.h1.bound(i, 0, taps - 1);
     }
 
     void schedule() {

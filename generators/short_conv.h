@@ -14,6 +14,7 @@ struct ShortConvStages {
 struct ShortConvStepStages {
     Halide::Var c{"c"}, i{"i"};  // channel, row of the state
     Halide::Func y, h1;          // (c), (c, i)
+    int old_rows = 0;            // W - 1
     Halide::Expr silu;
     Halide::Expr channels;
 };

@@ -45,7 +45,7 @@ void cpu_apply_short_conv_step(ShortConvStepStages &st, const Config &config, co
     // In place a channel must not be made twice: no vector moves back. Few channels beyond the last vector are made one by one.
     Var co("co"), ci("ci");
     st.y.split(st.c, co, ci, vec, TailStrategy::GuardWithIf).vectorize(ci);
-    st.h1.split(st.c, co, ci, vec, TailStrategy::GuardWithIf).reorder(ci, st.i, co).vectorize(ci).unroll(st.i).compute_with(st.y, co);
+    st.h1.bound(st.i, 0, st.old_rows).split(st.c, co, ci, vec, TailStrategy::GuardWithIf).reorder(ci, st.i, co).vectorize(ci).unroll(st.i).compute_with(st.y, co);
 }
 
 }  // namespace gdn
