@@ -37,14 +37,15 @@ public:
         const Expr W = any ? w.dim(1).extent() : Expr(taps);
         const Var c = st.c, t = st.t;
 
-        // Taps past a run-time W read tap W - 1 again and take x for 0. LLVM orders such a sum differently from loop to loop; said strictly, a
-        // token has the same bits in each.
+        // Taps past a run-time W read tap W - 1 again and take x for 0. LLVM orders such a sum, and on ARM any, differently from loop to loop;
+        // said strictly, a token has the same bits in each.
+        const bool strict = any || get_target().arch == Target::ARM;
         Expr sum = bias(c);
         for (int i = 0; i < taps; i++) {
             const Expr tap = any ? min(i, W - 1) : Expr(i);
             const Expr value = widen(dtype, x(c, t + tap));
             const Expr product = w(c, tap) * (any && i > 0 ? select(i < W, value, 0.0f) : value);
-            sum = any ? detail::strict_add(sum, product) : sum + product;
+            sum = strict ? detail::strict_add(sum, product) : sum + product;
         }
         st.silu = activation == 1;
         st.channels = y.dim(0).extent();
