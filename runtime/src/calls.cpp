@@ -3,15 +3,9 @@
 #include <algorithm>
 #include <cstring>
 
+#include "constant_rows.h"
+
 namespace gdn {
-
-namespace {
-
-alignas(64) const float kZeros[kMaxChannels] = {};
-
-}  // namespace
-
-const char *zero_row() { return reinterpret_cast<const char *>(kZeros); }
 
 Calls::Calls(const Plan &plan, const Division &division, const Arena &arena, char *memory)
     : plan_(plan), division_(division), columns_(division.slice_columns) {
@@ -64,7 +58,7 @@ void Calls::build_stage() {
     const auto take = [&argv](Buffer &buffer, Type type, int32_t width) {
         buffer.init(type, 2);
         buffer.dim(0, width, 1);
-        buffer.host(kZeros);
+        buffer.host(zero_row());
         *argv++ = &buffer.b;
     };
     const int32_t g_width = plan_.row_width(kSourceG);
@@ -264,9 +258,9 @@ void Calls::stage(const RowGroup &group, int32_t first, int32_t n) {
             map_valid_ = plan_.source[kSourceV].width;
             map_in_[kSourceV].host(v.b.host);
             map_in_[kSourceV].dim(1, n, v.d[1].stride);
-            map_A_log_.host(kZeros);
+            map_A_log_.host(zero_row());
             map_A_log_.dim(1, n, 0);
-            map_dt_bias_.host(kZeros);
+            map_dt_bias_.host(zero_row());
             map_dt_bias_.dim(0, map_valid_, 1);
             map_dt_bias_.dim(1, n, 0);
             map_out_.host(u);

@@ -19,9 +19,6 @@ struct RowGroup {
     int32_t A_log_stride, dt_bias_stride;
 };
 
-/// Row for tensors that are absent: zeros in any dtype.
-const char *zero_row();
-
 class Calls {
 public:
     Calls(const Plan &plan, const Division &division, const Arena &arena, char *memory);

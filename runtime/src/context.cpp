@@ -1,5 +1,6 @@
 #include "context.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <climits>
 #include <cstdio>
@@ -30,6 +31,16 @@ void context_free(const gdn_context_options &options, void *memory, size_t bytes
         options.free(options.alloc_user, memory, bytes);
     } else {
         free(memory);
+    }
+}
+
+void run_lanes(gdn_context *context, int32_t lanes, Body body, void *arg) {
+    if (lanes <= 1) {
+        body(arg, 0);
+    } else if (context->options.parallel_for) {
+        context->options.parallel_for(context->options.parallel_for_user, lanes, body, arg);
+    } else {
+        context->pool->run(lanes, body, arg);
     }
 }
 
@@ -392,14 +403,7 @@ gdn_status gdn_context_run(gdn_context *context, int64_t n, void (*body)(void *a
                                      : fail(GDN_STATUS_INVALID_ARGUMENT, "n is %lld, expected 0 or more", static_cast<long long>(n)));
     }
     Items items = {n, body, arg};
-    const int64_t lanes = n < context->threads ? n : context->threads;
-    if (lanes <= 1) {
-        run_items(&items, 0);
-    } else if (context->options.parallel_for) {
-        context->options.parallel_for(context->options.parallel_for_user, lanes, run_items, &items);
-    } else {
-        context->pool->run(static_cast<int32_t>(lanes), run_items, &items);
-    }
+    run_lanes(context, static_cast<int32_t>(std::min<int64_t>(n, context->threads)), run_items, &items);
     return GDN_STATUS_OK;
 }
 

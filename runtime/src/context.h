@@ -43,6 +43,9 @@ void context_log(const gdn_context *context, gdn_log_level level, const char *li
 /// Logs a failed call and hands its status on.
 gdn_status report(const gdn_context *context, gdn_status status);
 
+/// body(arg, lane) for every lane in [0, lanes), through the caller's parallel_for or on the context's threads.
+void run_lanes(gdn_context *context, int32_t lanes, Body body, void *arg);
+
 /// A workspace of the context's own, 64-byte aligned, for the length of a call.
 class BorrowedWorkspace {
 public:

@@ -104,12 +104,11 @@ void explain(const gdn_context &context, const Dispatch &dispatch, const Plan &p
     list.add("stage", nullptr, plan.stage, mapped ? "needs the fewest maps before it" : "reads these tensors as they are");
     // Which cores run depends on the length class of each sequence.
     bool chunked = false, stepped = false, one_pass = false;
-    const bool passes = plan.final_pending.data && plan.pending && !plan.v_first && !plan.snapshot_count;
     const int64_t sequences = plan.cu.data ? plan.n : plan.n > 0;
     for (int64_t s = 0; s < sequences; s++) {
         const LengthPlan length = length_plan(plan, plan.sequence_length(s));
         chunked |= length.chunk_tokens > 0;
-        const bool pass = passes && plan.sequence_length(s) == 1;
+        const bool pass = plan.one_pass() && plan.sequence_length(s) == 1;
         one_pass |= pass;
         stepped |= length.step_tokens > 0 && !pass;
     }

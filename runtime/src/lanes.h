@@ -20,13 +20,7 @@ public:
         : call_(call), division_(division), bytes_(bytes), memory_(memory) {}
 
     gdn_status run(gdn_context *context) {
-        if (division_.lanes == 1) {
-            run_lane(this, 0);
-        } else if (context->options.parallel_for) {
-            context->options.parallel_for(context->options.parallel_for_user, division_.lanes, run_lane, this);
-        } else {
-            context->pool->run(division_.lanes, run_lane, this);
-        }
+        run_lanes(context, division_.lanes, run_lane, this);
         return failed_.load() ? fail(GDN_STATUS_INTERNAL, "kernel %s failed: %s", kernel_, text_) : GDN_STATUS_OK;
     }
 
@@ -70,7 +64,7 @@ private:
     char *const memory_;
     std::atomic<int64_t> next_{0};
     std::atomic<int> failed_{0};
-    const char *kernel_ = nullptr;  // of the first failure; written by the worker that set `failed_`
+    const char *kernel_ = nullptr;            // of the first failure; written by the worker that set `failed_`
     char text_[sizeof KernelContext::error];  // of that failure; of no meaning before
 };
 

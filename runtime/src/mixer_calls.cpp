@@ -3,22 +3,11 @@
 #include <algorithm>
 #include <cstring>
 
+#include "constant_rows.h"
+
 namespace gdn {
 
 namespace {
-
-/// An absent bias of all heads of one call.
-alignas(64) const float kZeros[kMaxRows * kMaxChannels] = {};
-
-/// A weight of ones of one row, for the norm.
-alignas(64) constexpr struct Ones {
-    float row[kMaxChannels];
-    constexpr Ones() : row() {
-        for (float &x : row) {
-            x = 1.0f;
-        }
-    }
-} kOnes;
 
 constexpr int32_t kMostConvolvedStride = (INT32_MAX - 2 * kMaxChannels) / (kMaxRows + kMaxTaps);
 constexpr int64_t kMostHeadStride = INT32_MAX / (2 * kMaxRows);  // elements, that 32 bits can follow over a call's heads
@@ -141,7 +130,7 @@ MixerCalls::MixerCalls(const Plan &plan, const MixerPlan &mixer, const MixerAren
         b.dim(0, plan.v, 1);
         *argv++ = &b.b;
     }
-    norm_buffer_[2].host(mixer.weight ? mixer.weight : kOnes.row);
+    norm_buffer_[2].host(mixer.weight ? mixer.weight : kConstantRows.ones);
 }
 
 void MixerCalls::call(const KernelRow *row, void **argv) {
@@ -182,7 +171,7 @@ void MixerCalls::run_convolution(const char *x, int32_t x_row, const float *weig
     conv_[1].host(weight);
     conv_[1].dim(0, channels, 1);
     conv_[1].dim(1, old_ + 1, tap);
-    conv_[2].host(bias ? bias : kZeros);
+    conv_[2].host(bias ? bias : kConstantRows.zeros);
     conv_[2].dim(0, channels, 1);
     conv_[3].host(y);
     conv_[3].dim(0, channels, 1);
@@ -248,11 +237,11 @@ void MixerCalls::step(int source, int32_t first, int32_t heads, float *to) {
         for (int32_t i = 0; i < n; i += group) {
             const int32_t head = from + i;
             step_[0].host(input(source, head, 0));
-            step_[1].host(old ? input(source, head, -old_) : reinterpret_cast<const char *>(kZeros));
+            step_[1].host(old ? input(source, head, -old_) : zero_row());
             step_[1].d[1].stride = old ? (int32_t)(c.initial.row / element_) : 0;
             step_[2].host(c.weight + head * c.weight_head);
             step_[2].d[1].stride = c.tap;
-            step_[3].host(c.bias ? c.bias + head * c.bias_head : kZeros);
+            step_[3].host(c.bias ? c.bias + head * c.bias_head : kConstantRows.zeros);
             step_[4].host(to);
             step_[5].host(final.data ? final.data + final_slot_ * final.slot + head * final.head : edge_);
             step_[5].d[1].stride = final.data ? (int32_t)(final.row / element_) : group * c.channels;
@@ -314,7 +303,7 @@ void MixerCalls::run_norm(const float *o, int32_t o_row, const char *z, int32_t 
         none.init(Type::kF32, 2);  // A_log and dt_bias, which a copy does not read
         none.dim(0, plan_.v, 1);
         none.dim(1, n, 0);
-        none.host(kZeros);
+        none.host(zero_row());
         out.init(Type::kF32, 2);
         out.dim(0, plan_.vp, 1);
         out.dim(1, n, plan_.vp);
@@ -323,7 +312,7 @@ void MixerCalls::run_norm(const float *o, int32_t o_row, const char *z, int32_t 
         A_log.init(Type::kF32, 2);
         A_log.dim(0, 1, 1);
         A_log.dim(1, n, 0);
-        A_log.host(kZeros);
+        A_log.host(zero_row());
         void *argv[] = {&context_pointer_, &scale, &bound, &pad, &valid, &in.b, &A_log.b, &none.b, &out.b};
         call(mixer_.z_copy, argv);
         z = reinterpret_cast<const char *>(z_rows_);
@@ -331,7 +320,7 @@ void MixerCalls::run_norm(const float *o, int32_t o_row, const char *z, int32_t 
     }
     norm_buffer_[0].host(o);
     norm_buffer_[0].dim(1, n, o_row);
-    norm_buffer_[1].host(mixer_.gate ? z : reinterpret_cast<const char *>(kZeros));
+    norm_buffer_[1].host(mixer_.gate ? z : zero_row());
     norm_buffer_[1].dim(1, n, mixer_.gate ? z_row : 0);
     norm_buffer_[3].host(y);
     norm_buffer_[3].dim(1, n, y_row);

@@ -1,9 +1,8 @@
 #include "mixer_plan.h"
 
-#include <cmath>
-#include <cstring>
-
+#include "constant_rows.h"
 #include "error.h"
+#include <cmath>
 
 namespace gdn {
 
@@ -13,16 +12,6 @@ constexpr const char *kWeightNames[] = {"conv_weight_q", "conv_weight_k", "conv_
 constexpr const char *kBiasNames[] = {"conv_bias_q", "conv_bias_k", "conv_bias_v"};
 constexpr const char *kInitialNames[] = {"conv_initial_q", "conv_initial_k", "conv_initial_v"};
 constexpr const char *kFinalNames[] = {"conv_final_q", "conv_final_k", "conv_final_v"};
-
-/// Without convolution the activation is one of width 1.
-alignas(64) constexpr struct Ones {
-    float row[kMaxChannels];
-    constexpr Ones() : row() {
-        for (float &x : row) {
-            x = 1.0f;
-        }
-    }
-} kOnes;
 
 class MixerChecks final : public PlanExtension {
 public:
@@ -50,12 +39,6 @@ private:
     template <typename... A> [[gnu::cold]] bool bad(const char *format, A... a) {
         status_ = fail(GDN_STATUS_INVALID_ARGUMENT, format, a...);
         return false;
-    }
-
-    template <typename E> static int number_of(const E &value) {
-        int number;
-        memcpy(&number, &value, sizeof number);
-        return number;
     }
 
     bool options() {
@@ -102,7 +85,7 @@ private:
             Convolution &c = m_.conv[i];
             c.heads = i == kSourceV ? p_->hv : p_->h;
             c.channels = i == kSourceV ? p_->v : p_->k;
-            c.weight = kOnes.row;
+            c.weight = kConstantRows.ones;  // without convolution the activation is one of width 1
             c.weight_head = c.bias_head = 0;
             c.tap = 0;
             c.bias = nullptr;

@@ -15,14 +15,6 @@ namespace {
 
 constexpr int64_t kMaxExtent = (int64_t)1 << 48;
 
-/// An enumeration from the caller as the number that it is: it may hold anything.
-template <typename E> int number_of(const E &value) {
-    int number;
-    static_assert(sizeof number == sizeof value, "enumerations of the C interface are ints");
-    memcpy(&number, &value, sizeof number);
-    return number;
-}
-
 constexpr gdn_dtype kUnknownDtype = (gdn_dtype)7;
 
 }  // namespace
@@ -48,6 +40,18 @@ Type type_of(gdn_dtype dtype) { return dtype == GDN_DTYPE_F32 ? Type::kF32 : dty
 int64_t bytes_of(gdn_dtype dtype) { return dtype == GDN_DTYPE_I64 ? 8 : dtype == GDN_DTYPE_F32 || dtype == GDN_DTYPE_I32 ? 4 : 2; }
 bool is_float(gdn_dtype dtype) { return dtype == GDN_DTYPE_F32 || dtype == GDN_DTYPE_BF16 || dtype == GDN_DTYPE_F16; }
 
+bool present(const gdn_tensor &t) {
+    if (t.data) {
+        return true;
+    }
+    for (int32_t i = 0; i < t.ndim && i < GDN_MAX_DIMS; i++) {
+        if (t.shape[i] == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 namespace {
 
 struct ShapeText {
@@ -63,22 +67,6 @@ ShapeText shape_text(int32_t ndim, const int64_t *shape) {
     }
     return out;
 }
-
-}  // namespace
-
-bool present(const gdn_tensor &t) {
-    if (t.data) {
-        return true;
-    }
-    for (int32_t i = 0; i < t.ndim && i < GDN_MAX_DIMS; i++) {
-        if (t.shape[i] == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
-namespace {
 
 /// Memory that a tensor spans, for the overlap checks.
 struct Span {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstring>
 
 #include "dispatch.h"
 #include "gdn/gdn.h"
@@ -101,6 +102,8 @@ struct Plan : Route {
     bool aligned() const { return k == kp && v == vp; }
     /// States are driven in the caller's final_state; no copy of it in workspace.
     bool direct() const { return final.data && !v_first && aligned(); }
+    /// A sequence of one token goes over its state once, and leaves its write pending.
+    bool one_pass() const { return final_pending.data && pending && !v_first && !snapshot_count; }
     /// Channels of a source's row as the stage reads it: padded, or 1 for a gate per head. (A tensor of one channel is not such a gate.)
     int32_t row_width(int source) const {
         const bool scalar_g = stage->variant == StageVariant::kGdn, scalar_b = scalar_g || stage->variant == StageVariant::kKda;
@@ -121,6 +124,14 @@ struct Plan : Route {
 };
 
 enum class Entry : uint8_t { kForward, kStep };
+
+/// An enumeration from the caller as the number that it is: it may hold anything.
+template <typename E> int number_of(const E &value) {
+    int number;
+    static_assert(sizeof number == sizeof value, "enumerations of the C interface are ints");
+    memcpy(&number, &value, sizeof number);
+    return number;
+}
 
 gdn_dtype dtype_of(const gdn_tensor &t);
 const char *dtype_name(gdn_dtype dtype);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "constant_rows.h"
 #include "mixer_calls.h"
 
 namespace gdn {
@@ -78,6 +79,15 @@ Pending Scan::pending(const PendingView &view, int64_t slot, int32_t hv) const {
     return {row, row + plan_.k, row + 2 * plan_.k};
 }
 
+/// Whether this head's initial state has a write to be applied first.
+bool Scan::unsettled(int32_t hv, Pending *before) const {
+    if (!plan_.initial_pending.data) {
+        return false;
+    }
+    *before = pending(plan_.initial_pending, initial_slot_, hv);
+    return !is_settled(*before, plan_.k, plan_.v);
+}
+
 void Scan::leave_nothing_pending(int32_t hv) {
     if (plan_.final_pending.data) {
         const Pending row = pending(plan_.final_pending, final_slot_, hv);
@@ -113,8 +123,8 @@ void Scan::empty(int32_t hv0, int32_t hv1) {
         if (from.data != to.data) {
             copy_rows(from, to, rows, width);
         }
-        const Pending before = pending(plan_.initial_pending, initial_slot_, hv);
-        if (!is_settled(before, plan_.k)) {
+        Pending before;
+        if (unsettled(hv, &before)) {
             settle(to, before, plan_.k, column_, valid_columns_, plan_.v_first);
         }
         leave_nothing_pending(hv);
@@ -134,7 +144,7 @@ bool Scan::decodes() {
     if (plan_.snapshot_count || division_.slices > 1 || !readable(plan_.final) || !(v_first_ ? plan_.v_first_step : plan_.step)) {
         return false;
     }
-    return one_pass() || !(plan_.initial_pending.data || plan_.final_pending.data);
+    return plan_.one_pass() || !(plan_.initial_pending.data || plan_.final_pending.data);
 }
 
 void Scan::decode(int32_t hv0, int32_t hv1) {
@@ -199,7 +209,7 @@ void Scan::decode(int32_t hv0, int32_t hv1) {
         char *o = first_o + hv * plan_.o.head;
         const int32_t o_stride = (int32_t)(n > 1 ? plan_.o.head / element : plan_.vp);
         const bool through = !o_direct_ && !mixer_;  // the mixer's rows of o are float32
-        if (one_pass()) {
+        if (plan_.one_pass()) {
             for (int32_t i = 0; i < n; i++) {
                 float *o_row = through ? calls_.o_scratch() + (int64_t)i * plan_.vp : reinterpret_cast<float *>(o) + (int64_t)i * o_stride;
                 calls_.pending_step(i, {from.data + (int64_t)i * from_head, from.row}, {to.data + (int64_t)i * to_head, to.row},
@@ -317,9 +327,9 @@ bool Scan::initial_state(const Head &head, State *state) const {
         return false;
     }
     const StatePart from = part(plan_.initial, initial_slot_, head.hv);
-    const Pending before = pending(plan_.initial_pending, initial_slot_, head.hv);
-    const bool settled = is_settled(before, plan_.k);
-    if (readable(plan_.initial) && settled) {
+    Pending before;
+    const bool apply = unsettled(head.hv, &before);
+    if (readable(plan_.initial) && !apply) {
         *state = slice_of(from);
         return true;
     }
@@ -329,7 +339,7 @@ bool Scan::initial_state(const Head &head, State *state) const {
     } else if (slice_of(from).data != head.home.data) {
         copy_rows(slice_of(from), head.home, v_first_ ? columns_ : plan_.kp, v_first_ ? plan_.kp : columns_);
     }
-    if (!settled) {
+    if (apply) {
         settle(head.home, before, plan_.k, column_, valid_columns_, v_first_);
     }
     return true;

@@ -39,9 +39,9 @@ private:
     Head head_at(int32_t hv, int32_t index) const;
     StatePart part(const StateView &view, int64_t slot, int32_t hv, int64_t snapshot = 0) const;
     Pending pending(const PendingView &view, int64_t slot, int32_t hv) const;
+    bool unsettled(int32_t hv, Pending *before) const;
     void leave_nothing_pending(int32_t hv);
     bool readable(const StateView &view) const;
-    bool one_pass() const { return plan_.final_pending.data && plan_.pending && !v_first_; }
 
     int32_t decode_run(int32_t hv, int32_t most) const;
     void block(const Head &head, const Head *next_head, int64_t next_token, int64_t t0, int64_t t1, bool first, bool last);

@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <cstring>
 
+#include "constant_rows.h"
+
 namespace gdn {
 
 namespace {
@@ -61,31 +63,16 @@ void export_state(State home, const StatePart &part) {
     }
 }
 
-namespace {
-
-struct Nothing {
-    float ones[256], zeros[256];
-    constexpr Nothing() : ones(), zeros() {
-        for (float &one : ones) {
-            one = 1.0f;
-        }
-    }
-};
-constexpr Nothing kNothing;
-
-}  // namespace
-
 Pending nothing_pending() {
-    return {const_cast<float *>(kNothing.ones), const_cast<float *>(kNothing.zeros), const_cast<float *>(kNothing.zeros)};
+    float *const zeros = const_cast<float *>(kConstantRows.zeros);
+    return {const_cast<float *>(kConstantRows.ones), zeros, zeros};
 }
 
-bool is_settled(const Pending &pending, int32_t k) {
-    for (int32_t c = 0; c < k; c++) {
-        if (!(pending.alpha[c] == 1.0f && pending.a[c] == 0.0f)) {
-            return false;
-        }
-    }
-    return true;
+bool is_settled(const Pending &pending, int32_t k, int32_t v) {
+    const auto all = [](const float *row, int32_t n, float value) {
+        return std::all_of(row, row + n, [=](float x) { return x == value; });
+    };
+    return all(pending.alpha, k, 1.0f) && all(pending.a, k, 0.0f) && all(pending.r, v, 0.0f);
 }
 
 void settle(State state, const Pending &pending, int32_t k, int32_t column, int32_t columns, bool v_first) {

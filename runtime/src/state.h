@@ -34,8 +34,8 @@ struct Pending {
 
 /// One that changes nothing; never written.
 Pending nothing_pending();
-/// alpha = 1, a = 0: nothing to apply.
-bool is_settled(const Pending &pending, int32_t k);
+/// (1, 0, 0): nothing to apply. A NaN in r is something, whatever a is.
+bool is_settled(const Pending &pending, int32_t k, int32_t v);
 /// Applies it to k x columns elements of `state` (V-first: columns x k) at value channel `column`.
 void settle(State state, const Pending &pending, int32_t k, int32_t column, int32_t columns, bool v_first);
 

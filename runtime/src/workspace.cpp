@@ -89,9 +89,8 @@ Division divide(const Plan &plan, const Dispatch &dispatch, int32_t threads) {
     const int64_t units = plan.n * (plan.hv / unit);
     if (units < threads) {
         // Too few heads: cut the value channels, whose columns do not meet before o. Chunks only: a step is over too soon. Not with blocks:
-        // they have no kernels for slices, and steps in their place would round otherwise. Not with
-        // pending writes: all slices would read them.
-        // The mixer's norm wants whole rows.
+        // they have no kernels for slices, and steps in their place would round otherwise. Not with pending writes: all slices would read
+        // what one of them replaces. Not in the mixer: its norm wants whole rows.
         const int64_t most = plan.mixing ? 1 : most_slices(plan);
         for (int32_t slices = (int32_t)std::min<int64_t>(threads / units, most); slices > 1; slices--) {
             const int32_t columns = plan.vp / slices;

@@ -309,7 +309,7 @@ typedef struct gdn_kernel_info {
     const char *family;
     const char *target;     /**< x86_avx512, x86_avx2, x86_reference, arm_neon ... */
     const char *config;     /**< "cols:32,rows:8,..": every parameter of the kernel's space */
-    const char *generator;  /**< arguments that make it again: "-g core_chunk decay=channel k=128 .." */
+    const char *generator;  /**< arguments that make it again: "-g core_chunk target=.. core=channel_tied size=128x128 .." */
     int32_t runs_here;      /**< 1 if this machine can run it */
 } gdn_kernel_info;
 
