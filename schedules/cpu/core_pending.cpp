@@ -21,7 +21,6 @@ Space cpu_core_pending_space(const Machine &m, const Size &size) {
     }
     s.add("panel", ParamKind::Algorithm, panels, panel);
     s.add("unroll_k", ParamKind::Schedule, {1, 2}, 1);
-    s.add("task_grain", ParamKind::Runtime, {0, 1, 2, 4, 8, 16}, 0);
     return s;
 }
 
