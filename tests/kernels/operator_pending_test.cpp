@@ -75,6 +75,20 @@ TEST_P(OperatorPending, OtherLengthsApplyWhatIsPending) {
     }
 }
 
+// One token without final_pending: the state comes back whole.
+TEST_P(OperatorPending, AStepWithoutItSettles) {
+    Case c = GetParam().c;
+    c.lengths = {3, 3};
+    Problem problem(c);
+    const Context context(GetParam().target);
+    const auto expected = reference_of(c, problem);
+    PendingWrites writes(problem);
+    ASSERT_EQ(writes.step(context, 0), GDN_STATUS_OK) << gdn_last_error();
+    ASSERT_EQ(writes.step(context, 1), GDN_STATUS_OK) << gdn_last_error();
+    ASSERT_EQ(writes.forward(context, 2, 1, false), GDN_STATUS_OK) << gdn_last_error();
+    EXPECT_TRUE(problem.check(*expected, GetParam().target));
+}
+
 // In place and out of place give the same bits, for every shipped kernel.
 TEST_P(OperatorPending, InPlaceIsOutOfPlace) {
     Case c = GetParam().c;
