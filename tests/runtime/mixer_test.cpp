@@ -134,7 +134,10 @@ std::vector<Wrong> wrongs() {
         {"final_v_shape", kInvalid, {"conv_final_v has shape"}, [](SmallMixer &m) { m.args.conv_final_v.shape[0] = 1; }},
         {"final_overlaps_itself", kInvalid, {"conv_final_q overlaps itself"}, [](SmallMixer &m) { m.args.conv_final_q.strides[1] = 0; }},
         {"final_shifted", kInvalid, {"conv_final_q overlaps conv_initial_q"},
-            [](SmallMixer &m) { m.args.conv_final_q.data = m.memory[6].data() + 64; }},
+            [](SmallMixer &m) {
+                spare.assign(m.memory[6].size() + 64, 0);  // room behind, so that it meets nothing else
+                m.args.conv_initial_q.data = spare.data(), m.args.conv_final_q.data = spare.data() + 64;
+            }},
         {"final_is_another_initial", kInvalid, {"conv_final_k overlaps conv_initial_q"},
             [](SmallMixer &m) { m.args.conv_final_k = m.args.conv_initial_q; }},
         {"finals_meet", kInvalid, {"conv_final_k overlaps conv_final_q"}, [](SmallMixer &m) { m.args.conv_final_k = m.args.conv_final_q; }},
