@@ -44,5 +44,8 @@ void add_init(CLI::App &app);
 void add_convert(CLI::App &app);
 void add_run(CLI::App &app);
 #endif
+#ifdef GDN_HAS_TUNE
+void add_tune(CLI::App &app);  // tune and all below it, explore, doctor
+#endif
 
 }  // namespace gdn::cli

@@ -40,6 +40,9 @@ int main(int argc, char **argv) {
     add_convert(app);
     add_run(app);
 #endif
+#ifdef GDN_HAS_TUNE
+    add_tune(app);
+#endif
 
     catch_interrupts();
     try {

@@ -1,0 +1,50 @@
+// Candidates as shared objects: configuration -> generator -> linker, in worker processes, remembered by content.
+#pragma once
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "autotune/space/space.h"
+#include "autotune/status.h"
+
+namespace gdn::tune {
+
+struct Request {
+    const Kernel *kernel;
+    Config config;  // parameters of kind kRuntime are ignored: they need no compiler
+};
+
+struct Built {
+    Status status = Status::kSkipped;
+    std::string path;  // shared object with the function candidate_argv(void **)
+    std::string hash;  // of the machine code, 16 hex digits: equal objects are one candidate
+    std::string error; // the last lines of what the generator or linker said
+    double seconds = 0;
+    bool cached = false;
+};
+
+class Builder {
+public:
+    virtual ~Builder() = default;
+    /// One Built per request, in order. `done(count)` after each; `stop` set: running workers are ended and the rest is kSkipped.
+    virtual std::vector<Built> build(
+        const std::vector<Request> &requests, const std::function<void(size_t)> &done = {}, const std::atomic<bool> *stop = nullptr) = 0;
+};
+
+struct BuilderOptions {
+    std::string generator;
+    std::string cache;     // folder; entries are written beside and renamed, so that a killed build leaves nothing half
+    int jobs = 0;          // 0: CPUs of the affinity mask
+    double seconds = 60;   // per candidate, generator and linker together
+    std::string linker = "c++";
+};
+
+/// Cache key: content of the generator, kernel arguments (target included), compile-time configuration, Halide's version. Throws Error if
+/// the cache folder cannot be written or the generator does not run.
+std::unique_ptr<Builder> make_builder(const BuilderOptions &options);
+/// Of the generator's bytes and Halide's version: what a kernel was made with.
+std::string generator_hash(const std::string &generator);
+
+}  // namespace gdn::tune

@@ -1,0 +1,52 @@
+// Child processes with limits: what they are given, how long they may take, how they ended.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <sys/types.h>
+
+namespace gdn::tune {
+
+struct Exit {
+    enum class Kind { kCode, kSignal, kTimeout, kNotStarted } kind = Kind::kNotStarted;
+    int value = 0;     // exit code or signal
+    std::string text;  // "exit code 1", "signal 11 (Segmentation fault)", "no answer in 5 s", "cannot run x: ..."
+    bool ok() const { return kind == Kind::kCode && value == 0; }
+};
+
+struct ChildOptions {
+    std::vector<std::string> argv;
+    uint64_t memory_bytes = 0;  // address space limit, 0 = none
+    bool merge_stderr = false;  // stderr into the captured output; else it is inherited
+    int cpu = -1;               // pin to this CPU
+};
+
+/// A child with pipes at stdin and stdout, in a process group of its own that dies with this process (PR_SET_PDEATHSIG).
+class Child {
+public:
+    explicit Child(const ChildOptions &options);
+    ~Child();  // kills the group and reaps
+    Child(const Child &) = delete;
+    Child &operator=(const Child &) = delete;
+
+    /// False once the child does not read any more.
+    bool write_line(const std::string &line);
+    /// The next line; false after `seconds` (the child is killed, exit() says kTimeout) or when the child has ended.
+    bool read_line(std::string *line, double seconds);
+    /// Non-blocking: whether it has ended.
+    bool ended();
+    /// Everything it printed until it ended or `seconds` passed (then it is killed).
+    std::string read_all(double seconds);
+    void kill();
+    const Exit &exit();  // waits
+
+private:
+    struct State;
+    State *state_;
+};
+
+/// Runs to the end. `output` receives stdout (and stderr when merged).
+Exit run(const ChildOptions &options, double seconds, std::string *output);
+
+}  // namespace gdn::tune

@@ -1,0 +1,43 @@
+// Reports of journals: one self-contained HTML file, and the same numbers as CSV.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "autotune/db/journal.h"
+
+namespace gdn::tune {
+
+/// How much of the spread of log(cost) a parameter explains: share of variance between its values' groups, 0 to 1, and the best cost per value.
+struct Importance {
+    std::string parameter;
+    double share = 0;
+    std::vector<std::pair<int, double>> best;  // value, best cost with it
+};
+std::vector<Importance> importance(const std::vector<Trial> &trials);
+
+/// One strategy on one task: best cost after 1, 2, .. evaluations, a row per seed.
+struct Convergence {
+    std::string searcher;
+    std::vector<std::vector<double>> best;
+};
+
+struct ReportTask {
+    Task task;
+    std::vector<Trial> trials, finals;
+    Journal::Finish finish;
+    std::vector<Measurer::Work> work;  // per shape; empty: no roofline
+    std::vector<Convergence> strategies;  // of explore; empty: the run's own curve from `trials`
+};
+
+struct ReportInput {
+    std::string title, text;  // text: a paragraph under the title
+    RunInfo info;
+    double peak_gflops = 0, memory_gbytes = 0;  // ceilings of the roofline; 0: not drawn
+    std::vector<ReportTask> tasks;
+};
+
+std::string html(const ReportInput &input);
+/// A row per trial: kernel,target,class,phase,config..,status,cost,low,high,ns..
+std::string csv(const ReportInput &input);
+
+}  // namespace gdn::tune

@@ -1,0 +1,42 @@
+// One tuning task from its first candidate to its winner. Everything it needs comes through the seams, so tests run it on recorded or
+// synthetic measurements.
+#pragma once
+#include <atomic>
+#include <functional>
+#include <string>
+
+#include "autotune/build/builder.h"
+#include "autotune/db/journal.h"
+#include "autotune/measure/measurer.h"
+#include "autotune/search/searcher.h"
+
+namespace gdn::tune {
+
+struct Budget {
+    double seconds = 0;        // 0: no limit
+    uint64_t evaluations = 0;  // 0: no limit
+    uint64_t no_gain = 0;      // stop after so many candidates without a better one; 0: never
+};
+
+struct Progress {
+    uint64_t evaluations = 0, of = 0;  // `of` 0: unknown
+    double best = 1;                   // cost of the best so far
+    Config best_config;
+    double seconds_left = -1;          // -1: unknown
+    std::string phase;                 // "search", "final"
+};
+
+struct TuneResult {
+    Trial winner;             // of the final phase; the default where nothing beat it
+    bool improved = false;    // its interval lies below the default's
+    uint64_t evaluations = 0;
+    std::string why;          // "cols:16 is 3.1 % faster (interval 2.6 to 3.5 %)"
+    bool interrupted = false;
+};
+
+/// Goes on where the journal's trials of the task end: the searcher is asked and told again, with the recorded outcomes, and only what is
+/// not recorded is measured.
+TuneResult tune(const Task &task, const Kernel &kernel, Searcher &searcher, Builder &builder, Measurer &measurer, Journal &journal,
+    const Budget &budget, const MeasureOptions &options, const std::function<void(const Progress &)> &progress, const std::atomic<bool> &stop);
+
+}  // namespace gdn::tune

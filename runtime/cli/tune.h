@@ -1,0 +1,23 @@
+// The subcommands of `gdn tune`, one file each (tune_<name>.cpp), and what they share.
+#pragma once
+#include <string>
+
+#include "command.h"
+
+namespace gdn::cli {
+
+/// Where the tuner's own programs and files are: beside this program in a build tree, or named by an option or the environment.
+struct TunePaths {
+    std::string generator;  // --generator, GDN_GENERATOR, <program folder>/gdn.generator
+    std::string worker;     // <program folder>/gdn.measure
+    std::string kernels;    // generators/kernels.json of the source tree
+    std::string tuned;      // schedules/tuned of the source tree
+    std::string cache;      // --cache, else $XDG_CACHE_HOME/gdn or ~/.cache/gdn
+};
+/// Adds --generator, --source and --cache.
+void add_path_options(CLI::App &app, TunePaths &paths);
+/// Fills what the options left open. Throws Failure that says what is missing: an installed library has no generator, `gdn tune select`
+/// needs none.
+void find_paths(TunePaths &paths);
+
+}  // namespace gdn::cli
