@@ -34,9 +34,14 @@ struct TuneResult {
     bool interrupted = false;
 };
 
-/// Goes on where the journal's trials of the task end: the searcher is asked and told again, with the recorded outcomes, and only what is
-/// not recorded is measured.
-TuneResult tune(const Task &task, const Kernel &kernel, Searcher &searcher, Builder &builder, Measurer &measurer, Journal &journal,
+/// The search phase. Goes on where the journal's trials of the task end: the searcher (a fresh one) is asked and told again, with the
+/// recorded outcomes, and only what is not recorded is measured. The budget counts recorded evaluations too, seconds only of this call. The
+/// result's winner is the best of the search, not yet compared in alternation. Calling it again with a larger budget searches on.
+TuneResult search(const Task &task, const Kernel &kernel, Searcher &searcher, Builder &builder, Measurer &measurer, Journal &journal,
     const Budget &budget, const MeasureOptions &options, const std::function<void(const Progress &)> &progress, const std::atomic<bool> &stop);
+
+/// The final phase: the default and the best five of the journal in alternation; Journal::finish().
+TuneResult finish(const Task &task, const Kernel &kernel, Builder &builder, Measurer &measurer, Journal &journal,
+    const MeasureOptions &options, const std::function<void(const Progress &)> &progress, const std::atomic<bool> &stop);
 
 }  // namespace gdn::tune
