@@ -123,7 +123,10 @@ void print_list(const List &list) {
         for (const Param &p : space.params()) {
             parameters.push_back({{"name", p.name}, {"kind", kinds[int(p.kind)]}, {"values", p.values}, {"default", p.default_value}});
         }
-        for (const Constraint &c : space.constraints()) constraints.push_back(c.text);
+        for (const Constraint &c : space.constraints()) {
+            const Allowed allowed = space.allowed(c);
+            constraints.push_back({{"text", c.text}, {"parameters", allowed.parameters}, {"allowed", allowed.rows}});
+        }
         kernels.push_back({{"name", k.name}, {"family", k.family}, {"target", list.targets[k.target].name}, {"params", params},
                            {"symbol", k.symbol}, {"arguments", k.arguments},
                            {"space", {{"parameters", parameters}, {"constraints", constraints}}},

@@ -66,6 +66,40 @@ std::string Space::broken(const Config &config) const {
     return "";
 }
 
+// What a constraint reads may depend on what it has read (a == 0 || b ..). Once no point of the product of the parameters known to be read shows a
+// further one, there is none.
+Allowed Space::allowed(const Constraint &constraint) const {
+    const std::map<std::string, int> others = defaults().values();
+    std::set<std::string> known;
+    while (true) {
+        Space product;
+        for (const Param &p : params_) {
+            if (known.count(p.name)) product.params_.push_back(p);
+        }
+        _halide_user_assert(product.size() <= 1 << 20) << "constraint '" << constraint.text << "' ties too many parameters together\n";
+        std::set<std::string> read;
+        std::set<std::vector<int>> rows;
+        for (uint64_t i = 0; i < product.size(); i++) {
+            const Config point = product.at(i);
+            std::map<std::string, int> values = point.values();
+            values.insert(others.begin(), others.end());
+            const Config config(values);
+            const bool holds = constraint.holds(config);
+            read.insert(config.read().begin(), config.read().end());
+            if (!holds) continue;
+            std::vector<int> row;
+            for (const Param &p : product.params_) row.push_back(values[p.name]);
+            rows.insert(row);
+        }
+        if (std::includes(known.begin(), known.end(), read.begin(), read.end())) {
+            Allowed allowed{{}, {rows.begin(), rows.end()}};
+            for (const Param &p : product.params_) allowed.parameters.push_back(p.name);
+            return allowed;
+        }
+        known.insert(read.begin(), read.end());
+    }
+}
+
 Config Space::parse(const std::string &text, std::string *error) const {
     std::map<std::string, int> values = defaults().values();
     size_t at = 0;

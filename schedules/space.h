@@ -30,6 +30,7 @@ public:
 
     int operator[](const std::string &name) const;  // aborts the generator on an unknown name
     const std::map<std::string, int> &values() const { return values_; }
+    const std::set<std::string> &read() const { return read_; }
     std::vector<std::string> unread() const;
     std::string text() const;  // "cols:32,rows:8", sorted by name
 
@@ -43,6 +44,12 @@ struct Constraint {
     std::function<bool(const Config &)> holds;
 };
 
+// A constraint written out: the parameters that it reads, in the space's order, and the rows of their values that hold, sorted.
+struct Allowed {
+    std::vector<std::string> parameters;
+    std::vector<std::vector<int>> rows;
+};
+
 class Space {
 public:
     Space &add(const std::string &name, ParamKind kind, std::vector<int> values, int default_value);
@@ -54,6 +61,7 @@ public:
     Config defaults() const;
     // "" if valid, else which value or constraint is broken.
     std::string broken(const Config &config) const;
+    Allowed allowed(const Constraint &constraint) const;
     // "rows:8,cols:32" over the defaults. Unknown names, values outside the space and broken constraints are errors: `*error` is set.
     Config parse(const std::string &text, std::string *error) const;
     Config parse(const std::string &text) const;  // as above; ends the generator with the error's text
