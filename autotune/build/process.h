@@ -1,10 +1,9 @@
 // Child processes with limits: what they are given, how long they may take, how they ended.
 #pragma once
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
-
-#include <sys/types.h>
 
 namespace gdn::tune {
 
@@ -22,7 +21,8 @@ struct ChildOptions {
     int cpu = -1;               // pin to this CPU
 };
 
-/// A child with pipes at stdin and stdout, in a process group of its own that dies with this process (PR_SET_PDEATHSIG).
+/// A child with pipes at stdin and stdout, in a process group of its own. It dies with the thread that made it (PR_SET_PDEATHSIG), so that
+/// thread must outlive it. Whatever the child has started and left in its group ends with it. No call waits for ever.
 class Child {
 public:
     explicit Child(const ChildOptions &options);
@@ -32,18 +32,20 @@ public:
 
     /// False once the child does not read any more.
     bool write_line(const std::string &line);
-    /// The next line; false after `seconds` (the child is killed, exit() says kTimeout) or when the child has ended.
+    /// The next line, or the rest without a line end; false after `seconds` (the child is killed, exit() says kTimeout) or when the child has
+    /// ended.
     bool read_line(std::string *line, double seconds);
     /// Non-blocking: whether it has ended.
     bool ended();
-    /// Everything it printed until it ended or `seconds` passed (then it is killed).
+    /// Closes its input and returns everything it printed until it ended or `seconds` passed (then it is killed). Of very much output the end.
     std::string read_all(double seconds);
     void kill();
-    const Exit &exit();  // waits
+    /// Closes its input and waits; a child that still runs after ten seconds is killed.
+    const Exit &exit();
 
 private:
     struct State;
-    State *state_;
+    std::unique_ptr<State> state_;
 };
 
 /// Runs to the end. `output` receives stdout (and stderr when merged).
