@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "../runtime/src/row_config.h"
 #include "../schedules/schedules.h"
 
 using nlohmann::ordered_json;
@@ -152,8 +153,7 @@ string enum_value(const string &type, const string &text) {
 string table_row(const List &list, const KernelSpec &k, const std::map<int, int> &target_index) {
     const TargetSpec &t = list.targets[k.target];
     const Config config = space_of_kernel(list, k).parse(k.overrides);
-    auto value = [&](const char *name) { return config.values().count(name) ? config.values().at(name) : 0; };
-    const bool is_core = k.family.compare(0, 4, "core") == 0, is_chunk = k.family == "core_chunk" || k.family == "core_block";
+    const bool is_core = k.family.compare(0, 4, "core") == 0;
     string decay = "DecayShape::kNone", erase = "Erase::kNone";
     if (is_core) {
         const Core core = core_of(k.param("core"));
@@ -163,9 +163,13 @@ string table_row(const List &list, const KernelSpec &k, const std::map<int, int>
     Size size("anyx16");
     if (!k.param("size").empty() && k.param("size") != "any") size = Size(k.param("size"));
     // Run-time V is a multiple of the row's panel; a step of fixed size has no need of one.
-    const int panel = is_chunk || k.family == "core_pending" ? value("panel") : is_core && !size.v ? size.v_unit : 0;
-    const int fetch_lines = value("fetch_lines"), rows = value("rows"), cols = value("cols"), chunk = value("chunk");
-    const int slots = is_chunk && size.k && fetch_lines ? size.k / 2 / fetch_lines * (2 * chunk / rows) * (size.v / cols) : 0;
+    KernelRow r{};
+    r.family = k.family == "core_chunk" ? Family::kCoreChunk : k.family == "core_block" ? Family::kCoreBlock
+               : k.family == "core_pending" ? Family::kCorePending : Family::kStage;
+    r.k = size.k;
+    r.v = size.v;
+    r.panel = is_core && !size.v ? size.v_unit : 0;
+    configure(&r, config.values());
     std::ostringstream row;
     row << "    {\"" << k.name << "\", \"" << k.family << "\", \"" << t.name << "\", \"" << k.symbol << "\",\n     \"" << config.text()
         << "\",\n     \"" << k.arguments << "\",\n     " << k.symbol << "_argv, " << target_index.at(k.target) << ", "
@@ -174,9 +178,9 @@ string table_row(const List &list, const KernelSpec &k, const std::map<int, int>
         << enum_value("StageVariant", k.param("variant")) << ", " << enum_value("Form", k.param("form")) << ", "
         << enum_value("MapKind", k.param("kind")) << ", " << enum_value("Type", k.param("dtype")) << ", "
         << enum_value("Type", k.param("z_dtype")) << ", " << (k.param("width").empty() || k.param("width") == "any" ? "0" : k.param("width")) << ",\n     " << size.k << ", " << size.v
-        << ", " << panel << ", " << chunk << ", " << (is_chunk ? rows : 0) << ", " << (is_chunk ? cols : 0) << ", "
-        << fetch_lines << ", " << slots << ",\n     {" << value("time_block") << ", " << value("task_grain") << ", " << value("short_steps")
-        << ", " << value("tail_steps") << ", " << value("v_slice_min") << "}},\n";
+        << ", " << r.panel << ", " << r.chunk << ", " << r.rows << ", " << r.cols << ", " << r.fetch_lines << ", " << r.fetch_slots
+        << ",\n     {" << r.run.time_block << ", " << r.run.task_grain << ", " << r.run.short_steps << ", " << r.run.tail_steps << ", "
+        << r.run.v_slice_min << "}},\n";
     return row.str();
 }
 

@@ -26,12 +26,14 @@ struct Shape {
     int64_t B = 1, T = 0, H = 16;  // sequences, tokens of each, value heads
     int64_t K = 0, V = 0;          // 0: the kernel's own size; kernels of any size need them
     int threads = 1;
+    bool cold = false;             // decode: calls go round more states than the last-level cache holds; else the same states again and again
     bool operator==(const Shape &other) const;
 };
-std::string text_of(const Shape &shape);  // "B=1,T=1024,H=16"
-/// "B=1,T=1024:8192:x2,H=4,16": ranges a:b:xN and a:b:+N, lists by commas; the product of all. Throws Error.
+std::string text_of(const Shape &shape);  // "B=1,T=1024,H=16", and ",K=..,V=..,threads=..,cold=1" where they are not the defaults
+/// text_of()'s form, and "B=1,T=1024:8192:x2,H=4,16": ranges a:b:xN and a:b:+N, lists by commas; the product of all. What is not named: one
+/// sequence, one token, 16 heads, one thread. Throws Error.
 std::vector<Shape> parse_shapes(const std::string &text);
-/// What a kernel is tuned for when nobody says: two or three shapes of that class.
+/// What a kernel is tuned for when nobody says: two or three shapes of that class. Decode is measured twice: cold, and with states in the cache.
 std::vector<Shape> default_shapes(const Kernel &kernel, LengthClass c);
 LengthClass class_of(const Kernel &kernel, const Shape &shape);
 
@@ -57,7 +59,7 @@ struct Trial {
 struct MeasureOptions {
     int rounds = 7;
     double sample_seconds = 0.002;
-    double abandon = 1.25;           // after two rounds, a candidate whose lower bound is above this many times the best's is left
+    double abandon = 1.25;           // a candidate that was slower than this many times the best in every one of two or more rounds is left
     double call_seconds = 20;        // a verification or sample that takes longer is kRunTimeout
     uint64_t memory_bytes = 4ull << 30;
 };
