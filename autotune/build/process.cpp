@@ -97,6 +97,7 @@ struct Child::State {
     int output = -1;    // non-blocking; -1: at its end
     std::string text;   // printed, not yet taken
     Exit exit;
+    const std::atomic<bool> *stop = nullptr;
 
     void begin(const ChildOptions &options);
     /// What came of the child, once. The group is killed while the pid of its dead leader cannot be used again.
@@ -106,7 +107,7 @@ struct Child::State {
         pid = -1;
         if (pidfd >= 0) close(std::exchange(pidfd, -1));
         close_input();
-        if (exit.kind == Exit::Kind::kTimeout) return;
+        if (exit.kind == Exit::Kind::kTimeout || exit.kind == Exit::Kind::kStopped) return;
         exit.value = info.si_status;
         if (info.si_code == CLD_EXITED) {
             exit.kind = Exit::Kind::kCode;
@@ -130,11 +131,12 @@ struct Child::State {
         ::kill(-pid, SIGKILL);
         reap(true);
     }
-    void time_out(double seconds) {
-        if (pid >= 0) {
-            exit.kind = Exit::Kind::kTimeout;
-            exit.text = "no answer in " + seconds_text(seconds);
-        }
+    /// The end of a child that was waited for in vain.
+    void give_up(double seconds) {
+        if (pid < 0) return;
+        const bool stopped = stop && *stop;
+        exit.kind = stopped ? Exit::Kind::kStopped : Exit::Kind::kTimeout;
+        exit.text = stopped ? "stopped" : "no answer in " + seconds_text(seconds);
         kill_group();
     }
     void close_input() {
@@ -160,11 +162,11 @@ struct Child::State {
         }
         return true;
     }
-    /// Waits until there is more text or the child has ended; false after the deadline.
+    /// Waits until there is more text or the child has ended, or a moment; false after the deadline and when told to stop.
     bool wait(double deadline) {
         const double left = deadline - now();
-        if (left <= 0) return false;
-        const int tick = pidfd < 0 ? 10 : INT_MAX;  // milliseconds
+        if (left <= 0 || (stop && *stop)) return false;
+        const int tick = pidfd < 0 ? 10 : stop ? 50 : INT_MAX;  // milliseconds
         pollfd files[2] = {{output, POLLIN, 0}, {pidfd, POLLIN, 0}};
         poll(files, 2, static_cast<int>(std::min<double>(tick, left * 1000 + 1)));
         const bool was_over = reap(false);
@@ -174,6 +176,7 @@ struct Child::State {
 };
 
 void Child::State::begin(const ChildOptions &options) {
+    stop = options.stop;
     exit.text = "cannot run a program without a name";
     if (options.argv.empty()) return;
     std::vector<char *> argv;
@@ -233,7 +236,7 @@ bool Child::write_line(const std::string &line) {
         } else if (errno == EAGAIN) {
             const double left = deadline - now();
             if (left <= 0) {
-                s.time_out(kPatience);
+                s.give_up(kPatience);
                 break;
             }
             pollfd file{s.input, POLLOUT, 0};
@@ -269,7 +272,7 @@ bool Child::read_line(std::string *line, double seconds) {
             return false;
         }
         if (!s.wait(deadline)) {
-            s.time_out(seconds);
+            s.give_up(seconds);
             s.close_output();
             return false;
         }
@@ -284,7 +287,7 @@ std::string Child::read_all(double seconds) {
     const double deadline = now() + seconds;
     while (s.output >= 0 || s.pid >= 0) {
         if (!s.wait(deadline)) {
-            s.time_out(seconds);
+            s.give_up(seconds);
             s.close_output();
         }
         if (s.text.size() >= kMostText) s.text.erase(0, s.text.size() - kMostText / 2);
@@ -299,7 +302,7 @@ const Exit &Child::exit() {
     s.close_input();
     const double deadline = now() + kPatience;
     while (s.pid >= 0) {
-        if (!s.wait(deadline)) s.time_out(kPatience);
+        if (!s.wait(deadline)) s.give_up(kPatience);
         if (s.text.size() >= kMostText) s.text.erase(0, s.text.size() - kMostText / 2);
     }
     return s.exit;

@@ -1,5 +1,6 @@
 // Child processes with limits: what they are given, how long they may take, how they ended.
 #pragma once
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -8,9 +9,9 @@
 namespace gdn::tune {
 
 struct Exit {
-    enum class Kind { kCode, kSignal, kTimeout, kNotStarted } kind = Kind::kNotStarted;
+    enum class Kind { kCode, kSignal, kTimeout, kStopped, kNotStarted } kind = Kind::kNotStarted;
     int value = 0;     // exit code or signal
-    std::string text;  // "exit code 1", "signal 11 (Segmentation fault)", "no answer in 5 s", "cannot run x: ..."
+    std::string text;  // "exit code 1", "signal 11 (Segmentation fault)", "no answer in 5 s", "stopped", "cannot run x: ..."
     bool ok() const { return kind == Kind::kCode && value == 0; }
 };
 
@@ -19,6 +20,7 @@ struct ChildOptions {
     uint64_t memory_bytes = 0;  // address space limit, 0 = none
     bool merge_stderr = false;  // stderr into the captured output; else it is inherited
     int cpu = -1;               // pin to this CPU
+    const std::atomic<bool> *stop = nullptr;  // once it is set, a wait for the child kills it
 };
 
 /// A child with pipes at stdin and stdout, in a process group of its own. It dies with the thread that made it (PR_SET_PDEATHSIG), so that

@@ -197,6 +197,21 @@ TEST(Process, LineThatDoesNotComeIsATimeout) {
     EXPECT_EQ(child.exit().text, "no answer in 0.2 s");
 }
 
+TEST(Process, StopEndsAChildThatIsWaitedFor) {
+    std::atomic<bool> stop{false};
+    ChildOptions options = shell("echo started; exec sleep 1000");
+    options.stop = &stop;
+    Child child(options);
+    std::string line;
+    ASSERT_TRUE(child.read_line(&line, kLong));
+    std::thread other([&] { stop = true; });
+    EXPECT_FALSE(child.read_line(&line, kLong));
+    other.join();
+    EXPECT_EQ(child.exit().kind, Exit::Kind::kStopped);
+    EXPECT_EQ(child.exit().text, "stopped");
+    EXPECT_EQ(run(options, kLong, nullptr).kind, Exit::Kind::kStopped);
+}
+
 TEST(Process, EndlessLineIsNotKept) {
     Child child(shell("exec cat /dev/zero"));
     std::string line;
