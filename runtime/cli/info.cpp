@@ -15,7 +15,10 @@ namespace {
 using nlohmann::ordered_json;
 
 ordered_json facts() {
-    ordered_json json = {{"version", gdn_version()}, {"cpu", cpu_name()}, {"cpus", allowed_cpus()}};
+    gdn_device_info device;
+    check(gdn_device_get(&device), "device");
+    ordered_json json = {{"version", gdn_version()}, {"cpu", cpu_name()}, {"cpus", allowed_cpus()},
+        {"device", {{"vendor", device.vendor}, {"name", device.name}, {"architecture", device.architecture}, {"key", device.key}}}};
     for (int level = 1; level <= 3; level++) json["cache_bytes"]["l" + std::to_string(level)] = cache_bytes(level);
     json["huge_pages"] = first_line("/sys/kernel/mm/transparent_hugepage/enabled");
     json["governor"] = first_line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor");
@@ -52,6 +55,8 @@ void print(const ordered_json &json) {
     const Style &s = style();
     std::printf("%sgdn %s%s\n", s.bold, json["version"].get<std::string>().c_str(), s.off);
     std::printf("  CPU          %s, %zu usable here\n", json["cpu"].get<std::string>().c_str(), json["cpus"].size());
+    std::printf("  device       %s, architecture %s\n", json["device"]["key"].get<std::string>().c_str(),
+        json["device"]["architecture"].get<std::string>().c_str());
     std::printf("  caches       L1d %s, L2 %s, L3 %s\n", size_text(json["cache_bytes"]["l1"]).c_str(),
         size_text(json["cache_bytes"]["l2"]).c_str(), size_text(json["cache_bytes"]["l3"]).c_str());
     std::printf("  huge pages   %s\n  load         %s\n", json["huge_pages"].get<std::string>().c_str(),

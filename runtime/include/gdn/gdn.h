@@ -326,6 +326,19 @@ typedef struct gdn_target_info {
 GDN_API int64_t gdn_target_count(void);
 GDN_API gdn_status gdn_target_get(int64_t index, gdn_target_info *info);
 
+/** The CPU as tuned configurations know it. Strings live as long as the library. */
+typedef struct gdn_device_info {
+    const char *vendor;       /**< "AuthenticAMD", "GenuineIntel", or who designed the ARM core ("ARM", "Apple", ..) */
+    const char *name;         /**< brand, "AMD EPYC 9B14"; the architecture where the CPU tells no brand */
+    const char *architecture; /**< "znver4", "sapphirerapids", "neoverse-v1" ..; of one that is not known "<vendor>-<family>-<model>" */
+    /** Vendor and brand in small letters, "authenticamd-amd_epyc_9b14": names the device's file of tuned configurations. A brand without any
+     * number is followed by the architecture, "authenticamd-amd_epyc-znver4". */
+    const char *key;
+} gdn_device_info;
+
+/** Fills `info`. */
+GDN_API gdn_status gdn_device_get(gdn_device_info *info);
+
 /** Which kernels, target, configuration, threads, and why, as a JSON object for these arguments. Writes at most `size` bytes with the final
  * zero; `*needed` (may be NULL) receives the bytes wanted, final zero included. */
 GDN_API gdn_status gdn_explain(const gdn_context *context, const gdn_args *args, char *text, size_t size, size_t *needed);

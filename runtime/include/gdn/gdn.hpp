@@ -113,6 +113,13 @@ gdn_tensor tensor(T *data, std::initializer_list<std::int64_t> shape, std::initi
     return tensor(const_cast<std::remove_const_t<T> *>(data), Dtype::value, shape, strides);
 }
 
+/// The CPU as tuned configurations know it.
+inline gdn_device_info device() {
+    gdn_device_info info = {};
+    gdn_device_get(&info);
+    return info;
+}
+
 /// gdn_args with its defaults set.
 class Args {
 public:
