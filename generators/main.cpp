@@ -1,7 +1,8 @@
 // The generator program. Besides Halide's own command line (-g NAME -f FUNCTION -o DIR -e OUTPUTS target=.. param=value..):
 //   --list --json                every kernel of the list with its space and configuration
 //   --table MACHINE -o FILE      the dispatch table of libgdn as C++
-// both with [--kernels FILE] [--tuned DIR] [--targets a,b].
+//   --version                    the compiler that it was built with: the same sources make other objects with another
+// the first two with [--kernels FILE] [--tuned DIR] [--targets a,b].
 #include <Halide.h>
 
 #include <cstdio>
@@ -259,6 +260,10 @@ int main(int argc, char **argv) {
     Halide::set_custom_compile_time_error_reporter(&reporter);
     const string first = argc > 1 ? argv[1] : "";
     try {
+        if (first == "--version") {
+            std::printf("gdn.generator, Halide %d.%d.%d\n", HALIDE_VERSION_MAJOR, HALIDE_VERSION_MINOR, HALIDE_VERSION_PATCH);
+            return 0;
+        }
         if (first != "--list" && first != "--table") return Halide::Internal::generate_filter_main(argc, argv);
         return gdn::list_main(argc, argv);
     } catch (const std::exception &e) {
