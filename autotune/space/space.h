@@ -51,7 +51,13 @@ public:
     /// The default; if a restriction removed it, the valid point nearest to it. Throws Error where no point is valid, with the constraints'
     /// texts.
     Point default_point() const;
+    /// Every valid point is as likely. Throws Error where there is none.
     Point random_point(Random &random) const;
+    /// Numbers the valid points from 0 to valid_count() - 1, in an order of its own, without walking.
+    Point nth_valid(uint64_t n) const;
+    /// The valid point that the fewest steps along the parameters' values lead to; the point itself where it is valid. Throws Error where
+    /// there is none.
+    Point nearest_valid(const Point &point) const;
     /// Valid points that differ in one parameter; ordered parameters' nearest values first. Where that leaves none, in two.
     std::vector<Point> neighbours(const Point &point) const;
     /// Calls visit(point) for every valid point in index order until it returns false.
@@ -65,7 +71,7 @@ public:
 
     /// Only these values of these parameters. Throws Error on an unknown name or value, and where nothing valid is left.
     Space restricted(const std::map<std::string, std::vector<int>> &values) const;
-    /// Only the parameters that `keep` says; the others stay at their defaults and leave the points.
+    /// Only the parameters that `keep` says move; the others keep nothing but their value in default_point(), so that config() stays complete.
     Space with_parameters(const std::vector<std::string> &keep) const;
 
     /// Of names, values, defaults and constraints: two spaces with the same hash have the same points. 16 hex digits.
@@ -75,8 +81,20 @@ public:
     static Space parse(const std::string &json);
 
 private:
+    /// Parameters that constraints tie together, and what of them is valid together: a point is valid where it is valid in every group.
+    struct Group {
+        std::vector<int> parameters;  // descending
+        std::vector<Point> rows;      // per parameter the index of its value; sorted, which is index order
+    };
+    void add_group(std::vector<int> parameters);
+    void require_valid_points() const;
+    int position(const std::string &name) const;  // throws Error
+    template <class Distance> Point closest(Distance distance) const;
+
     std::vector<Parameter> parameters_;
     std::vector<Constraint> constraints_;
+    std::vector<Group> groups_;
+    std::vector<int> group_of_;  // of each parameter
 };
 
 template <class Visit> void Space::each_valid(Visit visit) const {
