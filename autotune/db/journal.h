@@ -1,4 +1,5 @@
-// What a tuning run found, in SQLite (WAL): kill -9 at any moment loses at most what was being measured.
+// What a tuning run found, in SQLite: kill -9 at any moment loses at most what was being measured, and so does a power cut (WAL with
+// synchronous=FULL: a transaction is on the disk when add() returns). People read it with `sqlite3 x.db`: tables run, task and trial, view best.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -36,6 +37,8 @@ struct Task {
     size_t batch = 0;        // candidates asked for at a time
     int shard = 0, shards = 1;
     std::string name() const;  // "core_chunk_channel_tied_128x128 x86_avx512 long"
+    /// "" where trials of the two may be mixed, else what differs: "seed: 1 here, 2 there". Which shard is no difference.
+    std::string difference(const Task &other) const;
 };
 
 struct RunInfo {
@@ -49,7 +52,8 @@ class Journal {
 public:
     /// A new file; throws Error if it exists, or cannot be written.
     static Journal create(const std::string &path, const RunInfo &info);
-    /// Throws Error: no SQLite file, not a journal, a newer schema, corrupt (PRAGMA quick_check), unreadable.
+    /// Throws Error: no SQLite file, not a journal, a newer schema, corrupt (PRAGMA quick_check), unreadable; unless `read_only`, also a file
+    /// or folder that cannot be written, or a journal that another program writes. One Journal a process may write a file.
     static Journal open(const std::string &path, bool read_only);
     ~Journal();
     Journal(Journal &&) noexcept;
@@ -63,7 +67,8 @@ public:
     int64_t task(const Task &task);
     std::vector<std::pair<int64_t, Task>> tasks() const;
 
-    /// One transaction. `phase`: "search" or "final". A second trial of a configuration in one phase replaces the first.
+    /// One transaction. `phase`: "search" or "final". A second trial of a configuration in one phase replaces the first. Trials of the search
+    /// void a final phase that is there: its trials and winner go.
     void add(int64_t task, const std::string &phase, const std::vector<Trial> &trials);
     std::vector<Trial> trials(int64_t task, const std::string &phase) const;  // in order of addition
     /// Set once the final phase is through: the winner's config.
