@@ -1,6 +1,7 @@
 // Candidates as shared objects: configuration -> generator -> linker, in worker processes, remembered by content.
 #pragma once
 #include <atomic>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -18,10 +19,10 @@ struct Request {
 
 struct Built {
     Status status = Status::kSkipped;
-    std::string path;  // shared object with the function candidate_argv(void **)
-    std::string hash;  // of the machine code, 16 hex digits: equal objects are one candidate
-    std::string error; // the last lines of what the generator or linker said
-    double seconds = 0;
+    std::string path;    // shared object with the function candidate_argv(void **)
+    std::string hash;    // of the object file, which holds no name or path of its configuration; 16 hex digits: equal objects are one candidate
+    std::string error;   // the last lines of what the generator or linker said
+    double seconds = 0;  // that the compiler and linker took, now or when the object came into the cache
     bool cached = false;
 };
 
@@ -35,16 +36,19 @@ public:
 
 struct BuilderOptions {
     std::string generator;
-    std::string cache;     // folder; entries are written beside and renamed, so that a killed build leaves nothing half
+    std::string cache;     // a folder for nothing else; an entry is a folder in it, made beside and renamed: a killed build leaves nothing half
     int jobs = 0;          // 0: CPUs of the affinity mask
     double seconds = 60;   // per candidate, generator and linker together
-    std::string linker = "c++";
+    uint64_t memory_bytes = 4ull << 30;  // address space of the generator
+    std::string linker = "ld";           // <linker> -shared -o OUT IN; c++ would do, and takes ten times as long
 };
 
-/// Cache key: content of the generator, kernel arguments (target included), compile-time configuration, Halide's version. Throws Error if
-/// the cache folder cannot be written or the generator does not run.
+/// Cache key: content of the generator, kernel arguments (target included), compile-time configuration, Halide's version. What the generator
+/// refuses is remembered as well as what it makes. Throws Error if the cache folder cannot be written or the generator does not run.
 std::unique_ptr<Builder> make_builder(const BuilderOptions &options);
-/// Of the generator's bytes and Halide's version: what a kernel was made with.
+/// Of the generator's bytes and Halide's version: what a kernel was made with. 32 hex digits. Throws Error.
 std::string generator_hash(const std::string &generator);
+/// "21.0.0", as the generator says. Throws Error.
+std::string halide_version(const std::string &generator);
 
 }  // namespace gdn::tune
