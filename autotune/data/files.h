@@ -1,0 +1,16 @@
+// Text files: read whole, replaced whole.
+#pragma once
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace gdn::tune {
+
+using Files = std::vector<std::pair<std::string, std::string>>;  // path, text
+
+/// Throws Error with the system's word.
+std::string file_text(const std::string &path);
+/// Every file is written beside its place and brought to the disk before the first one is renamed: an error (Error) leaves all as they were.
+void replace_files(const Files &files);
+
+}  // namespace gdn::tune
