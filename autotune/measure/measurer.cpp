@@ -1,0 +1,363 @@
+#include "autotune/measure/measurer.h"
+
+#include <algorithm>
+#include <cmath>
+#include <csignal>
+#include <filesystem>
+#include <iterator>
+#include <set>
+
+#include <sched.h>
+
+#include <nlohmann/json.hpp>
+
+#include "autotune/build/process.h"
+#include "autotune/measure/protocol.h"
+#include "autotune/measure/shapes.h"
+
+namespace gdn::tune {
+
+namespace {
+
+using nlohmann::json;
+
+constexpr double kPrepareSeconds = 600;  // references of large shapes take their time, and no candidate is loaded that could hang
+constexpr const char *kStopped = "the run was stopped";
+constexpr size_t kTogether = 32;         // children at a time: each holds the shapes' tensors
+
+/// The last CPUs that this process may use: the first ones serve most interrupts.
+std::vector<int> last_cpus(size_t count) {
+    std::vector<int> all;
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    if (sched_getaffinity(0, sizeof set, &set) == 0) {
+        for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+            if (CPU_ISSET(cpu, &set)) all.push_back(cpu);
+        }
+    }
+    return {all.end() - static_cast<std::ptrdiff_t>(std::min(count, all.size())), all.end()};
+}
+
+json job_of(const Kernel &kernel, const std::vector<Shape> &shapes, const std::string &folder) {
+    json texts = json::array();
+    for (const Shape &shape : shapes) texts.push_back(text_of(shape));
+    return {{"kernel", kernel.name}, {"family", kernel.family}, {"target", kernel.target}, {"params", kernel.params}, {"shapes", texts},
+        {"folder", folder}};
+}
+
+/// One candidate and its child. After a failure the trial says why, and there is no child any more.
+class Contender {
+public:
+    Contender(const Candidate &candidate, size_t shapes) {
+        trial.config = candidate.config;
+        trial.object_hash = candidate.built.hash;
+        trial.build_seconds = candidate.built.seconds;
+        trial.ns.resize(shapes);
+        trial.anchor.resize(shapes);
+    }
+
+    bool runs() const { return child_ != nullptr; }
+
+    void start(const std::string &worker, const MeasureOptions &options, const std::atomic<bool> *stop) {
+        ChildOptions child;
+        child.argv = {worker};
+        child.memory_bytes = options.memory_bytes;
+        child.stop = stop;
+        child_ = std::make_unique<Child>(child);
+        trial.status = Status::kOk;
+    }
+    /// False, and the trial has ended, where the answer is not ok.
+    bool ask(const json &request, double seconds, json *answer) {
+        std::string line;
+        if (!child_->write_line(request.dump()) || !child_->read_line(&line, seconds)) {
+            ended(request.at("op"));
+            return false;
+        }
+        *answer = json::parse(line, nullptr, false);
+        if (!answer->is_object() || !answer->contains("status")) {
+            fail(Status::kCrashed, "the worker answered \"" + line.substr(0, 80) + "\"");
+        } else if (answer->at("status") != "ok") {
+            fail(status_of(answer->at("status")), answer->value("text", ""));
+        }
+        return runs();
+    }
+    void fail(Status status, const std::string &text) {
+        trial.status = status;
+        trial.error = text;
+        child_.reset();
+    }
+    void finish() { child_.reset(); }
+
+    Trial trial;
+
+private:
+    void ended(const std::string &op) {
+        const char *const doing = op == "load" ? "being loaded" : op == "verify" ? "being verified" : "being timed";
+        const Exit exit = child_->exit();
+        switch (exit.kind) {
+        case Exit::Kind::kNotStarted: return fail(Status::kLaunchFailed, exit.text);
+        case Exit::Kind::kStopped: return fail(Status::kSkipped, kStopped);
+        case Exit::Kind::kTimeout: return fail(Status::kRunTimeout, exit.text + " while " + doing);
+        case Exit::Kind::kSignal:
+            if (exit.value == SIGKILL) return fail(Status::kOverLimit, "killed while " + std::string(doing) + ", as the system does when memory runs out");
+            return fail(Status::kCrashed, exit.text + " while " + doing);
+        case Exit::Kind::kCode:
+            if (exit.value == kOverLimitExit) return fail(Status::kOverLimit, std::string("met its memory limit while ") + doing);
+            return fail(Status::kCrashed, "ended with " + exit.text + " while " + doing);
+        }
+    }
+
+    std::unique_ptr<Child> child_;
+};
+
+/// Candidates with the same key are the same to measure.
+std::string key_of(const Kernel &kernel, const Candidate &candidate) {
+    Config runtime;
+    for (const Parameter &p : kernel.space.parameters()) {
+        const auto found = candidate.config.find(p.name);
+        if (p.kind == Kind::kRuntime && found != candidate.config.end()) runtime.insert(*found);
+    }
+    const Built &built = candidate.built;
+    return (built.hash.empty() ? built.path.empty() ? text_of(candidate.config) : built.path : built.hash) + " " + text_of(runtime);
+}
+
+/// Geometric mean over the shapes of the time in round `round` over the anchor's.
+double cost_of_round(const Trial &trial, size_t round) {
+    double sum = 0;
+    for (size_t s = 0; s < trial.ns.size(); s++) sum += std::log(trial.ns[s][round] / trial.anchor[s][round]);
+    return std::exp(sum / static_cast<double>(trial.ns.size()));
+}
+
+Estimate cost_of(const Trial &trial) {
+    std::vector<Estimate> factors;
+    for (size_t s = 0; s < trial.ns.size(); s++) {
+        std::vector<double> ratios;
+        for (size_t r = 0; r < trial.ns[s].size(); r++) ratios.push_back(trial.ns[s][r] / trial.anchor[s][r]);
+        factors.push_back(estimate(ratios));
+    }
+    return geometric_mean(factors);
+}
+
+class ChildMeasurer : public Measurer {
+public:
+    ChildMeasurer(const std::string &worker, const std::string &folder) : worker_(worker), folder_(folder) {}
+
+    std::vector<Trial> measure(const Kernel &kernel, const std::vector<Shape> &shapes, const Candidate &anchor,
+        const std::vector<Candidate> &candidates, const MeasureOptions &options, const std::atomic<bool> *stop) override {
+        if (kernel.space.parameters().empty()) throw Error(kernel.name + " has no parameters: there is nothing to tune");
+        if (shapes.empty()) throw Error("no shape is given for " + kernel.name);
+        std::vector<Shape> all;
+        for (const Shape &shape : shapes) all.push_back(resolved(kernel, shape));
+        const json job = job_of(kernel, all, folder_);
+        if (!prepare(job, stop)) {
+            std::vector<Trial> skipped(candidates.size());
+            for (size_t i = 0; i < skipped.size(); i++) {
+                skipped[i].config = candidates[i].config;
+                skipped[i].error = kStopped;
+            }
+            return skipped;
+        }
+
+        // Who is measured, and whose trial each candidate gets.
+        std::map<std::string, size_t> first;
+        std::vector<size_t> source(candidates.size());
+        std::vector<size_t> measured;
+        const std::string anchor_key = key_of(kernel, anchor);
+        for (size_t i = 0; i < candidates.size(); i++) {
+            const std::string key = key_of(kernel, candidates[i]);
+            const bool usable = candidates[i].built.status == Status::kOk;
+            if (!usable || key == anchor_key) continue;
+            const auto [at, added] = first.emplace(key, measured.size());
+            source[i] = at->second;
+            if (added) measured.push_back(i);
+        }
+        std::vector<Trial> done;
+        Trial anchor_trial;
+        for (size_t from = 0; from == 0 || from < measured.size(); from += kTogether) {
+            std::vector<const Candidate *> group;
+            for (size_t i = from; i < std::min(from + kTogether, measured.size()); i++) group.push_back(&candidates[measured[i]]);
+            std::vector<Trial> trials = rounds(kernel, all, job, anchor, group, options, stop, &anchor_trial);
+            std::move(trials.begin(), trials.end(), std::back_inserter(done));
+        }
+
+        std::vector<Trial> result;
+        for (size_t i = 0; i < candidates.size(); i++) {
+            const Candidate &candidate = candidates[i];
+            Trial trial;
+            if (candidate.built.status != Status::kOk) {
+                trial.status = candidate.built.status;
+                trial.error = candidate.built.error;
+            } else {
+                trial = key_of(kernel, candidate) == anchor_key ? anchor_trial : done[source[i]];
+            }
+            trial.config = candidate.config;
+            trial.object_hash = candidate.built.hash;
+            trial.build_seconds = candidate.built.seconds;
+            result.push_back(std::move(trial));
+        }
+        return result;
+    }
+
+    Work work(const Kernel &kernel, const Shape &shape) override;
+
+private:
+    /// The references, by a child that never loads a candidate. False: stopped.
+    bool prepare(json job, const std::atomic<bool> *stop) {
+        job["op"] = "prepare";
+        const std::string text = job.dump();
+        if (prepared_.count(text)) return true;
+        std::error_code error;
+        std::filesystem::create_directories(folder_, error);
+        if (error) throw Error("the folder " + folder_ + " for references cannot be made: " + error.message());
+        ChildOptions options;
+        options.argv = {worker_};
+        options.stop = stop;
+        Child child(options);
+        std::string line;
+        const bool answered = child.write_line(text) && child.read_line(&line, kPrepareSeconds);
+        if (stop && *stop) return false;
+        const json answer = answered ? json::parse(line, nullptr, false) : json();
+        if (!answer.is_object() || answer.value("status", "") != "ok") {
+            throw Error("the references of " + job.at("kernel").get<std::string>() + " cannot be made: " +
+                        (answer.is_object() ? answer.value("text", "") : worker_ + ": " + child.exit().text));
+        }
+        prepared_.insert(text);
+        return true;
+    }
+
+    /// Loads, verifies, then samples in rounds. Trials of `group` in order; `anchor_trial` is the anchor's own.
+    std::vector<Trial> rounds(const Kernel &kernel, const std::vector<Shape> &shapes, const json &job, const Candidate &anchor,
+        const std::vector<const Candidate *> &group, const MeasureOptions &options, const std::atomic<bool> *stop, Trial *anchor_trial) {
+        const auto stopped = [stop] { return stop && *stop; };
+        int threads = 1;
+        for (const Shape &shape : shapes) threads = std::max(threads, shape.threads);
+        const std::vector<int> cpus = last_cpus(static_cast<size_t>(threads));
+
+        std::vector<std::unique_ptr<Contender>> contenders;
+        contenders.push_back(std::make_unique<Contender>(anchor, shapes.size()));
+        for (const Candidate *candidate : group) contenders.push_back(std::make_unique<Contender>(*candidate, shapes.size()));
+        for (size_t i = 0; i < contenders.size() && !stopped(); i++) {
+            Contender &contender = *contenders[i];
+            const Candidate &candidate = i ? *group[i - 1] : anchor;
+            json load = job, answer;
+            load.update({{"op", "load"}, {"path", candidate.built.path}, {"config", candidate.config}, {"cpus", cpus}});
+            contender.start(worker_, options, stop);
+            if (contender.ask(load, options.call_seconds, &answer) && contender.ask({{"op", "verify"}}, options.call_seconds, &answer)) {
+                contender.trial.verify_error = answer.value("error", 0.0);
+            }
+        }
+        bool complete = !stopped();
+        if (complete) require_anchor(kernel, *contenders[0]);
+        // Each child's first sample finds its length and is thrown away.
+        for (int round = -1; round < options.rounds && complete; round++) {
+            for (size_t s = 0; s < shapes.size(); s++) {
+                for (size_t i = 0; i < contenders.size() && !stopped(); i++) {
+                    // Every second round runs backwards: nobody always comes after the same neighbour.
+                    Contender &contender = *contenders[round % 2 ? contenders.size() - 1 - i : i];
+                    json answer;
+                    if (!contender.runs() ||
+                        !contender.ask({{"op", "sample"}, {"shape", s}, {"seconds", options.sample_seconds}}, options.call_seconds, &answer)) {
+                        continue;
+                    }
+                    if (round >= 0) contender.trial.ns[s].push_back(answer.value("ns", 0.0));
+                }
+            }
+            if (stopped()) {
+                complete = false;
+                break;
+            }
+            require_anchor(kernel, *contenders[0]);
+            if (round >= 1) abandon(contenders, static_cast<size_t>(round) + 1, options.abandon);
+        }
+
+        std::vector<Trial> trials;
+        for (size_t i = 0; i < contenders.size(); i++) {
+            Contender &contender = *contenders[i];
+            contender.finish();
+            Trial &trial = contender.trial;
+            const std::vector<std::vector<double>> &reference = contenders[0]->trial.ns;
+            if (trial.status == Status::kOk && !complete) {
+                trial.status = Status::kSkipped;
+                trial.error = kStopped;
+            }
+            for (size_t s = 0; s < shapes.size(); s++) {
+                trial.anchor[s].assign(reference[s].begin(), reference[s].begin() + static_cast<std::ptrdiff_t>(trial.ns[s].size()));
+            }
+            if (trial.status == Status::kOk) trial.cost = cost_of(trial);
+            if (i) trials.push_back(trial);
+        }
+        *anchor_trial = contenders[0]->trial;
+        return trials;
+    }
+
+    static void require_anchor(const Kernel &kernel, const Contender &anchor) {
+        if (anchor.runs()) return;
+        throw Error("the default configuration of " + kernel.name + " for " + kernel.target + " cannot be measured, so that nothing can be compared with it: " +
+                    name_of(anchor.trial.status) + ", " + anchor.trial.error);
+    }
+
+    /// Ends those that were slower in each of the rounds so far than `factor` times the best.
+    static void abandon(const std::vector<std::unique_ptr<Contender>> &contenders, size_t rounds, double factor) {
+        double best = 1;
+        std::vector<double> least(contenders.size(), 0.0);
+        for (size_t i = 1; i < contenders.size(); i++) {
+            Trial &trial = contenders[i]->trial;
+            if (!contenders[i]->runs()) continue;
+            trial.anchor = contenders[0]->trial.ns;
+            std::vector<double> costs;
+            for (size_t r = 0; r < rounds; r++) costs.push_back(cost_of_round(trial, r));
+            least[i] = *std::min_element(costs.begin(), costs.end());
+            best = std::min(best, estimate(costs).median);
+        }
+        for (size_t i = 1; i < contenders.size(); i++) {
+            if (least[i] <= factor * best) continue;
+            contenders[i]->trial.abandoned = true;
+            contenders[i]->finish();
+        }
+    }
+
+    const std::string worker_, folder_;
+    std::set<std::string> prepared_;
+};
+
+Measurer::Work ChildMeasurer::work(const Kernel &kernel, const Shape &given) {
+    const Shape s = resolved(kernel, given);
+    const auto param = [&](const char *name) {
+        const auto found = kernel.params.find(name);
+        return found == kernel.params.end() ? std::string() : found->second;
+    };
+    const auto bytes_of = [](const std::string &dtype) { return dtype == "bf16" || dtype == "f16" ? 2.0 : 4.0; };
+    const double K = static_cast<double>(s.K), V = static_cast<double>(s.V), tokens = static_cast<double>(s.B * s.T * s.H),
+                 states = static_cast<double>(s.B * s.H) * K * V * 4, element = bytes_of(param("dtype"));
+    const std::string core = param("core"), variant = param("variant");
+    // q, k and the decay's, the gates' numbers of one token and head; v and o come on top.
+    const bool scalar = core == "scalar_tied" || variant == "gdn", own = core == "channel_own" || variant == "gdn2" || variant == "fg2_plus";
+    const double keys = 2 * K + (own ? K : 1), values = V + (own ? V : 0), decay = scalar ? 1 : K;
+    Work work;
+    if (kernel.family == "stage") {
+        // Read: the caller's rows. Written: q, a, alpha, u, e. A scale and a product each, and the decay's exponential.
+        const double g = param("form") == "logits" ? element : 4;
+        work.bytes = tokens * ((keys + values) * element + decay * g + 4 * (2 * K + decay + V + (variant == "gdn2" ? K : 1)));
+        work.flops = tokens * (2 * K + V + (own ? 2 * K + V : 0) + (param("form") == "norm" || param("form") == "logits" ? 4 * K : 0) + decay);
+    } else if (kernel.family == "short_conv" || kernel.family == "short_conv_step") {
+        const double width = param("width") == "any" ? 3 : 4, state = kernel.family == "short_conv_step" ? 2 * (width - 1) * element : 0;
+        work.bytes = tokens * K * (element + 4 + state);
+        work.flops = tokens * K * (2 * width + 1);
+    } else if (kernel.family == "gated_norm") {
+        work.bytes = tokens * V * (4 + bytes_of(param("z_dtype")) + element);
+        work.flops = tokens * V * 6;
+    } else {
+        work.flops = 7 * K * V * tokens;
+        work.bytes = tokens * 4 * (keys + values + decay + V) + 2 * states;
+        if (kernel.family == "core_block") work.bytes += (static_cast<double>(s.T) - 1) * states;
+    }
+    return work;
+}
+
+}  // namespace
+
+std::unique_ptr<Measurer> make_measurer(const std::string &worker, const std::string &folder) {
+    return std::make_unique<ChildMeasurer>(worker, folder);
+}
+
+}  // namespace gdn::tune

@@ -1,0 +1,92 @@
+// A call of a kernel that is verified and timed: its memory, its inputs, what comes out in double.
+#pragma once
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "autotune/worker/loaded_kernel.h"
+#include "tests/support/dtype.h"
+#include "tests/support/guarded_buffer.h"
+
+namespace gdn::tune {
+
+/// Contiguous elements between pages that cannot be touched. `exact`: the byte behind the last element is on such a page, else the first
+/// element is 64-byte aligned.
+class Tensor {
+public:
+    Tensor() = default;
+    Tensor(gdn_dtype dtype, std::vector<int64_t> shape, bool exact);
+
+    bool present() const { return !shape_.empty(); }
+    gdn_dtype dtype() const { return dtype_; }
+    int64_t elements() const;
+    gdn_tensor view() const;
+    unsigned char *data() const { return memory_.data(); }
+    float *floats() const { return reinterpret_cast<float *>(memory_.data()); }
+    float element(int64_t i) const { return gdn_test::load_element(dtype_, memory_.data() + i * element_bytes()); }
+    std::vector<float> values() const;
+    int64_t element_bytes() const { return static_cast<int64_t>(gdn_test::dtype_bytes(dtype_)); }
+    /// draw() once per element, in order.
+    template <class Draw> void fill(Draw draw) {
+        const int64_t n = elements();
+        if (dtype_ == GDN_DTYPE_F32) {
+            for (int64_t i = 0; i < n; i++) floats()[i] = static_cast<float>(draw());
+        } else {
+            for (int64_t i = 0; i < n; i++) gdn_test::store_element(dtype_, data() + i * element_bytes(), static_cast<float>(draw()));
+        }
+    }
+    /// Rows of the innermost dimension, scaled to a length that `length` draws.
+    template <class Draw, class Length> void fill_rows(Draw draw, Length length) {
+        const int64_t width = shape_.back();
+        std::vector<float> row(static_cast<size_t>(width));
+        for (int64_t at = 0; at < elements(); at += width) {
+            float squares = 0;
+            for (float &x : row) {
+                x = static_cast<float>(draw());
+                squares += x * x;
+            }
+            const float scale = static_cast<float>(length()) / std::sqrt(squares);
+            for (int64_t i = 0; i < width; i++) {
+                gdn_test::store_element(dtype_, data() + (at + i) * element_bytes(), row[static_cast<size_t>(i)] * scale);
+            }
+        }
+    }
+    void poison() { memory_.poison(); }
+    void make_read_only() { memory_.make_read_only(); }
+    bool slack_untouched() const { return memory_.slack_untouched(); }
+
+private:
+    gdn_dtype dtype_ = GDN_DTYPE_NONE;
+    std::vector<int64_t> shape_;
+    gdn_test::GuardedBuffer memory_;
+};
+
+/// An output. Element i belongs to group i / width % groups: a head, say. Every group is judged by itself.
+struct Output {
+    std::string name, group;  // "o", "head"
+    const Tensor *tensor;
+    int64_t width, groups;
+    double bound;
+};
+
+class Problem {
+public:
+    virtual ~Problem() = default;
+    /// All that the reference depends on.
+    virtual std::string key() const = 0;
+    /// What outputs() should hold, one after the other.
+    virtual std::vector<double> reference() const = 0;
+    virtual void use(const LoadedKernel &kernel) = 0;
+    /// Everything that is verified, into outputs that hold NaN before. Throws Failure.
+    virtual void run() = 0;
+    virtual std::vector<Output> outputs() const = 0;
+    /// What is timed.
+    virtual void call() = 0;
+};
+
+/// `small`: not the shape itself but an odd one of its kind (three value heads for one key head, a ragged end), without room around it.
+std::unique_ptr<Problem> make_problem(const Job &job, const Shape &shape, bool small);
+std::unique_ptr<Problem> make_operator_problem(const Job &job, const Shape &shape, bool small);
+
+}  // namespace gdn::tune
