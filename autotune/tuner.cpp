@@ -7,6 +7,8 @@
 #include <map>
 #include <set>
 
+#include "autotune/build/fnv.h"
+
 namespace gdn::tune {
 
 namespace {
@@ -19,9 +21,8 @@ double now() { return std::chrono::duration<double>(std::chrono::steady_clock::n
 /// Candidates are dealt to shards by their text, so that a share does not depend on how the searcher came there.
 bool mine(const Task &task, const Config &config) {
     if (task.shards <= 1) return true;
-    uint64_t hash = 0xcbf29ce484222325u;  // FNV-1a, whose low bits are poor: Random mixes them
-    for (const char c : text_of(config)) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
-    return Random(hash).below(static_cast<uint64_t>(task.shards)) == static_cast<uint64_t>(task.shard);
+    Random random(static_cast<uint64_t>(fnv1a(text_of(config))));
+    return random.below(static_cast<uint64_t>(task.shards)) == static_cast<uint64_t>(task.shard);
 }
 
 /// Equal keys run the same instructions with the same run-time parameters.

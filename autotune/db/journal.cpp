@@ -125,8 +125,8 @@ int lock(const std::string &path) {
     return fd;
 }
 
-void sync_folder(const fs::path &folder) {
-    const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+void sync(const fs::path &path) {
+    const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
     if (fd < 0) return;
     fsync(fd);
     close(fd);
@@ -222,7 +222,8 @@ struct Journal::State {
         return row.step() ? row.integer(0) : 0;
     }
 
-    void check() {
+    /// `alone`: there was no log, so the file is the whole database.
+    void check(int64_t size, bool alone) {
         if (const int64_t id = pragma("PRAGMA application_id"); id != kApplication) {
             throw Error(db.path() + " is an SQLite file, but no journal of gdn tune");
         }
@@ -230,6 +231,8 @@ struct Journal::State {
             db.fail("has schema " + std::to_string(schema) + ", this program reads schema " + std::to_string(kSchema) +
                     (schema > kSchema ? ": a newer gdn has made it" : ""));
         }
+        // SQLite takes the missing end of a page for zeros.
+        if (alone && size % pragma("PRAGMA page_size") != 0) db.fail("is corrupt: its end is missing");
         Statement row(db, "PRAGMA quick_check(1)");
         if (!row.step()) db.fail("is corrupt");
         if (const std::string found = row.text(0); found != "ok") db.fail("is corrupt: " + found);
@@ -257,12 +260,13 @@ Journal Journal::create(const std::string &path, const RunInfo &info) {
     // Made beside, so that whatever happens there is a whole journal or none.
     const std::string fresh = path + ".new" + std::to_string(getpid());
     const auto discard = [&] {
-        unlink(fresh.c_str());
-        unlink((fresh + "-journal").c_str());
+        for (const char *end : {"", "-wal", "-shm"}) unlink((fresh + end).c_str());
     };
     discard();
     try {
         Database db(fresh, Database::Mode::kCreate);
+        // Nobody sees it before it is whole and on the disk.
+        db.execute("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF");
         Transaction all(db);
         db.execute(kTables);
         db.execute(("PRAGMA application_id = " + std::to_string(kApplication)).c_str());
@@ -272,10 +276,12 @@ Journal Journal::create(const std::string &path, const RunInfo &info) {
                 info.device.json(), info.generator_hash, info.halide_version, info.gdn_version, info.date, info.doctor, info.noisy ? 1 : 0)
             .step();
         all.commit();
+        db.execute("PRAGMA journal_mode = WAL");
     } catch (...) {
         discard();
         throw;
     }
+    sync(fresh);
     // Unlike rename(), link() replaces nothing; a file system without hard links has only the former.
     if (link(fresh.c_str(), path.c_str()) != 0 && (errno == EEXIST || rename(fresh.c_str(), path.c_str()) != 0)) {
         const std::string reason = errno == EEXIST ? exists : "the journal " + path + " cannot be written: " + error_text();
@@ -283,7 +289,7 @@ Journal Journal::create(const std::string &path, const RunInfo &info) {
         throw Error(reason);
     }
     discard();
-    sync_folder(folder_of(path));
+    sync(folder_of(path));
     return open(path, false);
 }
 
@@ -296,8 +302,9 @@ Journal Journal::open(const std::string &path, bool read_only) {
         if (access(path.c_str(), W_OK) != 0) throw Error("the journal " + path + " cannot be written: " + error_text());
         require_writable_folder(path);
     }
+    const bool alone = access((path + "-wal").c_str(), F_OK) != 0;
     auto state = std::make_unique<State>(path, read_only);
-    state->check();
+    state->check(facts.st_size, alone);
     // Where WAL is not to be had, SQLite keeps its rollback journal, which is as safe.
     if (!read_only) state->db.execute("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON");
     state->reading([&] {

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include <sqlite3.h>
+#include <unistd.h>
 
 #include "autotune/status.h"
 
@@ -24,8 +25,10 @@ Database::Database(const std::string &path, Mode mode) : path_(path) {
     const std::string name = path[0] == '/' ? path : "./" + path;
     try {
         open(name, 0);
-        // WAL needs its side files even for reading; where the folder is read-only and no writer has left them, the file is all there is.
-        if (mode == Mode::kRead && sqlite3_exec(db_, "SELECT count(*) FROM sqlite_master", nullptr, nullptr, nullptr) == SQLITE_CANTOPEN) {
+        // Reading a WAL database makes side files. Where the folder is read-only and no writer has left a log, the file is all there is.
+        const int code =
+            mode == Mode::kRead ? sqlite3_exec(db_, "SELECT 1 FROM sqlite_master", nullptr, nullptr, nullptr) & 0xff : SQLITE_OK;
+        if ((code == SQLITE_CANTOPEN || code == SQLITE_READONLY) && access((name + "-wal").c_str(), F_OK) != 0) {
             std::string uri = "file:";
             for (const char c : name) {
                 static const char kHex[] = "0123456789abcdef";
