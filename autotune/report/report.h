@@ -7,7 +7,8 @@
 
 namespace gdn::tune {
 
-/// How much of the spread of log(cost) a parameter explains: share of variance between its values' groups, 0 to 1, and the best cost per value.
+/// How much of the spread of log(cost) a parameter explains: share of variance between its values' groups, 0 to 1, less what chance alone
+/// would give, and the best cost per value. Of trials that succeeded.
 struct Importance {
     std::string parameter;
     double share = 0;
@@ -15,10 +16,11 @@ struct Importance {
 };
 std::vector<Importance> importance(const std::vector<Trial> &trials);
 
-/// One strategy on one task: best cost after 1, 2, .. evaluations, a row per seed.
+/// One strategy on one task: best cost after 1, 2, .. evaluations (infinite before the first success), a row per run.
 struct Convergence {
     std::string searcher;
     std::vector<std::vector<double>> best;
+    uint64_t unrecorded = 0;  // of a simulation: points asked for that nobody had measured
 };
 
 struct ReportTask {
@@ -37,7 +39,9 @@ struct ReportInput {
 };
 
 std::string html(const ReportInput &input);
-/// A row per trial: kernel,target,class,phase,config..,status,cost,low,high,ns..
+/// A row per trial: kernel,target,class,phase,config..,status,cost,low,high,ns..,error (RFC 4180). `ns <shape>` is the median of its rounds.
 std::string csv(const ReportInput &input);
+/// Strategies: kernel,target,class,searcher,run,evaluations,best; a row wherever a run's best improved, and one for its end.
+std::string strategies_csv(const ReportInput &input);
 
 }  // namespace gdn::tune
