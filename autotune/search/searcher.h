@@ -22,7 +22,7 @@ public:
     /// At most n valid points that were not asked for before; none: the space or the strategy is exhausted. The same seed and the same
     /// outcomes give the same points, whatever the time and the machine; how asks are cut into batches is part of that input.
     virtual std::vector<Point> ask(size_t n) = 0;
-    /// Once per point asked for, in the order in which they were asked for.
+    /// Once per point asked for, in the order in which they were asked for. Whatever is not kOk is worse than any cost.
     virtual void tell(const Point &point, const Outcome &outcome) = 0;
 };
 

@@ -20,7 +20,7 @@ namespace {
 
 constexpr const char *kKindNames[] = {"algorithm", "schedule", "runtime"};
 constexpr uint64_t kMost = uint64_t{1} << 63;
-constexpr size_t kMostRows = size_t{1} << 20;  // of one group, in memory
+constexpr size_t kMostRows = size_t{1} << 18;  // of one group, in memory
 
 uint64_t saturating_product(uint64_t a, uint64_t b) {
     const unsigned __int128 product = static_cast<unsigned __int128>(a) * b;
@@ -143,12 +143,12 @@ void Space::add_group(std::vector<int> parameters) {
                 });
                 if (valid) longer.push_back(std::move(next));
             }
+            if (longer.size() > kMostRows) {
+                throw Error("the constraints tie " + std::to_string(parameters.size()) + " parameters together, " + added.name +
+                            " among them, with more than " + std::to_string(kMostRows) + " combinations; restrict the space");
+            }
         }
         rows = std::move(longer);
-        if (rows.size() > kMostRows) {
-            throw Error("the constraints tie " + std::to_string(parameters.size()) + " parameters together, " + added.name + " among them, with more than " +
-                        std::to_string(kMostRows) + " combinations; restrict the space");
-        }
     }
     for (int p : parameters) group_of_[p] = static_cast<int>(groups_.size());
     groups_.push_back({std::move(parameters), std::move(rows)});

@@ -1,0 +1,74 @@
+// A bandit over the other strategies (upper confidence bounds, Auer, Cesa-Bianchi, Fischer 2002, over the latest outcomes): each time the one proposes
+// whose points were the best of late, or that was tried little. All of them learn from every outcome.
+#include <cmath>
+#include <deque>
+#include <map>
+#include <numeric>
+
+#include "autotune/search/strategy.h"
+
+namespace gdn::tune {
+
+namespace {
+
+constexpr double kCuriosity = 0.3;
+constexpr size_t kWindow = 100;  // outcomes of a strategy that count
+
+class Auto : public Strategy {
+public:
+    Auto() {
+        arms_.push_back({make_local(), {}, 0});
+        arms_.push_back({make_genetic(), {}, 0});
+        arms_.push_back({make_random(), {}, 0});
+    }
+
+    bool propose(History &history, Random &random, Point *point) override {
+        double uses = 0;
+        for (const Arm &arm : arms_) uses += arm.uses();
+        std::multimap<double, Arm *, std::greater<>> order;
+        for (Arm &arm : arms_) order.emplace(arm.bound(uses), &arm);
+        for (const auto &[bound, arm] : order) {
+            if (!arm->strategy->propose(history, random, point)) continue;
+            arm->waiting++;
+            proposer_[*point] = arm;
+            return true;
+        }
+        return false;
+    }
+
+    void learn(const History &history, const Point &point, History::Score score) override {
+        const auto it = proposer_.find(point);
+        if (it != proposer_.end()) {
+            Arm &arm = *it->second;
+            const auto better = std::distance(history.told().begin(), history.told().lower_bound(score));
+            const double beaten = 1 - static_cast<double>(better) / static_cast<double>(history.told().size());
+            arm.credits.push_back(beaten * beaten);
+            if (arm.credits.size() > kWindow) arm.credits.pop_front();
+            arm.waiting--;
+            proposer_.erase(it);
+        }
+        for (Arm &arm : arms_) arm.strategy->learn(history, point, score);
+    }
+
+private:
+    struct Arm {
+        std::unique_ptr<Strategy> strategy;
+        std::deque<double> credits;  // of the points told: the share of all points that is not better, squared
+        int waiting;                 // points asked for and not told
+
+        double uses() const { return static_cast<double>(credits.size()) + waiting; }
+        double bound(double all_uses) const {
+            if (uses() == 0) return HUGE_VAL;
+            const double mean = credits.empty() ? 1 : std::accumulate(credits.begin(), credits.end(), 0.0) / static_cast<double>(credits.size());
+            return mean + kCuriosity * std::sqrt(std::log(all_uses) / uses());
+        }
+    };
+    std::vector<Arm> arms_;
+    std::map<Point, Arm *> proposer_;
+};
+
+}  // namespace
+
+std::unique_ptr<Strategy> make_auto() { return std::make_unique<Auto>(); }
+
+}  // namespace gdn::tune

@@ -1,0 +1,24 @@
+// How the next point is chosen from what is known. Strategies share one history: what one of them asked for, all learn from, and none asks for again.
+#pragma once
+#include <memory>
+
+#include "autotune/search/history.h"
+
+namespace gdn::tune {
+
+class Strategy {
+public:
+    virtual ~Strategy() = default;
+    /// A valid point that was not asked for; false: it waits for outcomes, or has no more.
+    virtual bool propose(History &history, Random &random, Point *point) = 0;
+    /// Of every point that the history was told, whoever proposed it.
+    virtual void learn(const History &, const Point &, History::Score) {}
+};
+
+std::unique_ptr<Strategy> make_exhaustive();
+std::unique_ptr<Strategy> make_random();
+std::unique_ptr<Strategy> make_local();
+std::unique_ptr<Strategy> make_genetic();
+std::unique_ptr<Strategy> make_auto();
+
+}  // namespace gdn::tune
