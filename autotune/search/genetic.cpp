@@ -1,6 +1,7 @@
 // The best points known breed: two parents, each the better of two drawn, give every parameter from one or the other, some parameters change, and what is
 // not valid moves to the nearest point that is. Whatever is better than the worst parent takes its place, so the best stay.
 #include <algorithm>
+#include <cmath>
 
 #include "autotune/search/strategy.h"
 
@@ -15,9 +16,13 @@ constexpr int kAttempts = 20;     // at a child that was not asked for
 class Genetic : public Strategy {
 public:
     bool propose(History &history, Random &random, Point *point) override {
-        if (history.asked_count() < kPopulation || history.told().empty()) return history.draw(random, point);
+        if (history.asked_count() < kPopulation) return history.draw(random, point);
         std::vector<const Point *> population;  // best first
-        for (auto it = history.told().begin(); it != history.told().end() && population.size() < kPopulation; ++it) population.push_back(&it->second);
+        for (const auto &[score, member] : history.told()) {
+            if (std::isinf(score) || population.size() == kPopulation) break;
+            population.push_back(&member);
+        }
+        if (population.empty()) return history.draw(random, point);
         const auto parent = [&]() -> const Point & {
             const uint64_t a = random.below(population.size()), b = random.below(population.size());
             return *population[std::min(a, b)];

@@ -20,7 +20,7 @@ public:
     size_t asked_count() const { return asked_.size(); }
     void ask(const Point &point) { asked_.insert(point); }
     Score tell(const Point &point, const Outcome &outcome);
-    /// Points told, best first; the earlier told first among equals.
+    /// Points told, best first; the earlier told first among equals. Without the skipped: they say nothing.
     const std::multimap<Score, Point> &told() const { return told_; }
 
     /// A valid point that was not asked for, each as likely; false when there is none left.

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cstdio>
 #include <cstdlib>
 #include <functional>
 #include <limits>
@@ -10,6 +9,7 @@
 #include <numeric>
 #include <set>
 
+#include "autotune/build/fnv.h"
 #include "autotune/status.h"
 
 namespace gdn::tune {
@@ -337,13 +337,7 @@ Space Space::with_parameters(const std::vector<std::string> &keep) const {
     return restricted(held);
 }
 
-std::string Space::hash() const {
-    uint64_t h = 0xcbf29ce484222325u;  // FNV-1a
-    for (unsigned char c : json()) h = (h ^ c) * 0x100000001b3u;
-    char digits[17];
-    std::snprintf(digits, sizeof digits, "%016llx", static_cast<unsigned long long>(h));
-    return digits;
-}
+std::string Space::hash() const { return short_name_of_content(json()); }
 
 std::string Space::json() const {
     ordered_json parameters = ordered_json::array(), constraints = ordered_json::array();

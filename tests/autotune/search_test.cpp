@@ -201,6 +201,12 @@ TEST_P(Every, EndsWhereEverythingFails) {
     EXPECT_EQ(search(*make_searcher(GetParam(), surface.space, 5), surface, 16).size(), surface.space.valid_count());
 }
 
+TEST_P(Every, EndsWhereEverythingIsSkipped) {
+    Surface surface = surfaces()[0];
+    for (auto &[point, outcome] : surface.outcomes) outcome = {Status::kSkipped, 0};
+    EXPECT_EQ(search(*make_searcher(GetParam(), surface.space, 5), surface, 16).size(), surface.space.valid_count());
+}
+
 TEST_P(Every, AsksForAllAtOnce) {
     const Surface &surface = surfaces()[0];
     const auto searcher = make_searcher(GetParam(), surface.space, 5);
