@@ -48,10 +48,8 @@ json job_of(const Kernel &kernel, const std::vector<Shape> &shapes, const std::s
 /// One candidate and its child. After a failure the trial says why, and there is no child any more.
 class Contender {
 public:
-    Contender(const Candidate &candidate, size_t shapes) {
-        trial.config = candidate.config;
-        trial.object_hash = candidate.built.hash;
-        trial.build_seconds = candidate.built.seconds;
+    explicit Contender(size_t shapes) {
+        trial.error = kStopped;
         trial.ns.resize(shapes);
         trial.anchor.resize(shapes);
     }
@@ -61,10 +59,13 @@ public:
     void start(const std::string &worker, const MeasureOptions &options, const std::atomic<bool> *stop) {
         ChildOptions child;
         child.argv = {worker};
+#ifndef __SANITIZE_ADDRESS__  // whose shadow takes all addresses that there are
         child.memory_bytes = options.memory_bytes;
+#endif
         child.stop = stop;
         child_ = std::make_unique<Child>(child);
         trial.status = Status::kOk;
+        trial.error.clear();
     }
     /// False, and the trial has ended, where the answer is not ok.
     bool ask(const json &request, double seconds, json *answer) {
@@ -234,8 +235,8 @@ private:
         const std::vector<int> cpus = last_cpus(static_cast<size_t>(threads));
 
         std::vector<std::unique_ptr<Contender>> contenders;
-        contenders.push_back(std::make_unique<Contender>(anchor, shapes.size()));
-        for (const Candidate *candidate : group) contenders.push_back(std::make_unique<Contender>(*candidate, shapes.size()));
+        contenders.push_back(std::make_unique<Contender>(shapes.size()));
+        for (size_t i = 0; i < group.size(); i++) contenders.push_back(std::make_unique<Contender>(shapes.size()));
         for (size_t i = 0; i < contenders.size() && !stopped(); i++) {
             Contender &contender = *contenders[i];
             const Candidate &candidate = i ? *group[i - 1] : anchor;

@@ -1,10 +1,5 @@
 // Calls of the operator: cores through gdn_forward and gdn_step, as users meet them; stages by themselves, as the scan calls them.
-#include <cmath>
-#include <cstdlib>
 #include <functional>
-#include <new>
-
-#include <unistd.h>
 
 #include "autotune/worker/failure.h"
 #include "autotune/worker/problem.h"
@@ -16,11 +11,6 @@
 namespace gdn::tune {
 
 namespace {
-
-constexpr uint64_t kSeed = 20261130;
-constexpr int64_t kDecodedTokens = 3;             // that a decoding kernel is verified with
-constexpr size_t kMostColdBytes = size_t{256} << 20;
-constexpr int64_t kBlockTokens = 32;              // of one head before the next head, when stages are timed
 
 /// What the kernel's parameters mean for the call.
 struct Kind {
@@ -194,9 +184,8 @@ public:
             check(gdn_forward(kernel_->get(), &args_, workspace_.data(), workspace_.bytes()));
             return;
         }
-        if (states_.empty()) begin_decoding();
-        step_args_.initial_state.data = step_args_.final_state.data = states_[next_];
-        next_ = next_ + 1 == states_.size() ? 0 : next_ + 1;
+        if (!states_.begun()) begin_decoding();
+        step_args_.initial_state.data = step_args_.final_state.data = states_.next();
         check(gdn_step(kernel_->get(), &step_args_, workspace_.data(), workspace_.bytes()));
     }
 
@@ -245,7 +234,7 @@ private:
 
     void draw() {
         Random random(kSeed);
-        const auto between = [&random](double low, double high) { return [&random, low, high] { return low + (high - low) * random.unit(); }; };
+        const auto between = [&random](double low, double high) { return tune::between(&random, low, high); };
         const bool logits = kind_.decay == GDN_DECAY_SOFTPLUS;
         for (Tensor *rows : {&q_, &k_}) rows->fill_rows(between(-1, 1), kind_.l2norm ? std::function<double()>(between(0.3, 3)) : [] { return 1.0; });
         v_.fill(between(-1.7, 1.7));
@@ -280,25 +269,13 @@ private:
         check(gdn_forward(kernel_->get(), &args, workspace_.data(), workspace_.bytes()));
     }
 
-    /// States that timed calls update in place: one that stays in the cache, or as many as leave it twice over.
     void begin_decoding() {
         step_args_ = token(0);
         if (kind_.pending) step_args_.initial_pending = step_args_.final_pending;
-        const size_t bytes = static_cast<size_t>(initial_.elements()) * sizeof(float);
-        size_t count = 1;
-        if (shape_.cold) {
-            const size_t cache = static_cast<size_t>(std::max<long>(sysconf(_SC_LEVEL3_CACHE_SIZE), 16 << 20));
-            count = std::max<size_t>(2, std::min(2 * cache, kMostColdBytes) / bytes);
-        }
-        memory_.reset(static_cast<unsigned char *>(std::aligned_alloc(64, count * bytes)));  // bytes: a multiple of 64, as K and V are of 16
-        if (!memory_) throw std::bad_alloc();
-        for (size_t i = 0; i < count; i++) {
-            states_.push_back(memory_.get() + i * bytes);
-            std::copy_n(initial_.data(), bytes, memory_.get() + i * bytes);
-        }
+        states_.begin(initial_, shape_.cold);
         if (kind_.pending) {  // from the first timed call on there is a write to apply
             gdn_args first = token(0);
-            first.final_state.data = states_[0];
+            first.final_state.data = states_.first();
             check(gdn_step(kernel_->get(), &first, workspace_.data(), workspace_.bytes()));
         }
     }
@@ -306,12 +283,7 @@ private:
     int64_t key_heads_, snapshots_count_;
     Tensor q_, k_, v_, g_, beta_, b_, w_, beta_k_, beta_v_, A_log_, dt_bias_, initial_, o_, final_, snapshots_, pending_;
 
-    struct Free {
-        void operator()(void *memory) const { std::free(memory); }
-    };
-    std::unique_ptr<unsigned char, Free> memory_;
-    std::vector<void *> states_;
-    size_t next_ = 0;
+    States states_;
     gdn_args step_args_;
 };
 
@@ -337,22 +309,12 @@ public:
     }
 
     void call() override {
-        for (int64_t n = 0; n < shape_.B; n++) {
-            for (int64_t t0 = 0; t0 < shape_.T; t0 += kBlockTokens) {
-                for (int32_t hv = 0; hv < plan_.hv; hv++) {
-                    if (plan_.A_log.data) group_.A_log = plan_.A_log.data + plan_.head_of(hv, plan_.A_log.per_value_head) * plan_.A_log.head;
-                    if (plan_.dt_bias.data) {
-                        group_.dt_bias = plan_.dt_bias.data + plan_.head_of(hv, plan_.dt_bias.per_value_head) * plan_.dt_bias.head;
-                    }
-                    for (int64_t t = t0; t < std::min(t0 + kBlockTokens, shape_.T); t += 8) chunk(n, hv, t);
-                }
-            }
-        }
+        each_chunk(shape_, [this](int64_t n, int32_t hv, int64_t t, int32_t count) { chunk(n, hv, t, count); });
         if (calls_->failed()) throw Failure(Status::kLaunchFailed, std::string("the kernel failed: ") + calls_->failed_text());
     }
 
 private:
-    void chunk(int64_t n, int32_t hv, int64_t t) {
+    void chunk(int64_t n, int32_t hv, int64_t t, int32_t count) {
         for (int s = 0; s < kSources; s++) {
             const TokenView &source = plan_.source[s];
             if (source.data) {
@@ -360,7 +322,10 @@ private:
                     source.data + n * source.sequence + t * source.token + plan_.head_of(hv, source.per_value_head) * source.head;
             }
         }
-        calls_->stage(group_, 0, static_cast<int32_t>(std::min<int64_t>(8, shape_.T - t)));
+        const auto row = [&](const HeadView &view) { return view.data + plan_.head_of(hv, view.per_value_head) * view.head; };
+        if (plan_.A_log.data) group_.A_log = row(plan_.A_log);
+        if (plan_.dt_bias.data) group_.dt_bias = row(plan_.dt_bias);
+        calls_->stage(group_, 0, count);
     }
 
     Plan plan_;
@@ -371,36 +336,6 @@ private:
 };
 
 }  // namespace
-
-Tensor::Tensor(gdn_dtype dtype, std::vector<int64_t> shape, bool exact) : dtype_(dtype), shape_(std::move(shape)) {
-    memory_ = gdn_test::GuardedBuffer(static_cast<size_t>(elements() * element_bytes()), gdn_test::Guard::kEnd, exact ? 1 : 64);
-}
-
-int64_t Tensor::elements() const {
-    int64_t product = present() ? 1 : 0;
-    for (const int64_t extent : shape_) product *= extent;
-    return product;
-}
-
-gdn_tensor Tensor::view() const {
-    gdn_tensor tensor = {};
-    if (!present()) return tensor;
-    tensor.data = data();
-    tensor.dtype = dtype_;
-    tensor.ndim = static_cast<int32_t>(shape_.size());
-    int64_t stride = 1;
-    for (size_t i = shape_.size(); i-- > 0; stride *= shape_[i]) {
-        tensor.shape[i] = shape_[i];
-        tensor.strides[i] = stride;
-    }
-    return tensor;
-}
-
-std::vector<float> Tensor::values() const {
-    std::vector<float> all(static_cast<size_t>(elements()));
-    for (size_t i = 0; i < all.size(); i++) all[i] = element(static_cast<int64_t>(i));
-    return all;
-}
 
 std::unique_ptr<Problem> make_operator_problem(const Job &job, const Shape &shape, bool small) {
     if (job.family == "stage") return std::make_unique<StageProblem>(job, shape, small);

@@ -1,6 +1,8 @@
 // A call of a kernel that is verified and timed: its memory, its inputs, what comes out in double.
 #pragma once
 #include <algorithm>
+#include <cmath>
+#include <cstdlib>
 #include <memory>
 #include <string>
 #include <vector>
@@ -62,6 +64,50 @@ private:
     gdn_test::GuardedBuffer memory_;
 };
 
+/// Copies of an initial state that timed calls update in place: one that stays in the cache, or as many as leave the last-level cache twice over.
+class States {
+public:
+    void begin(const Tensor &initial, bool cold);
+    bool begun() const { return !places_.empty(); }
+    void *first() const { return places_[0]; }
+    void *next() {
+        void *const place = places_[next_];
+        next_ = next_ + 1 == places_.size() ? 0 : next_ + 1;
+        return place;
+    }
+
+private:
+    struct Free {
+        void operator()(void *memory) const { std::free(memory); }
+    };
+    std::unique_ptr<unsigned char, Free> memory_;
+    std::vector<void *> places_;
+    size_t next_ = 0;
+};
+
+inline constexpr uint64_t kSeed = 20261130;    // of all inputs
+inline constexpr int64_t kDecodedTokens = 3;  // that a decoding kernel is verified with
+inline constexpr int64_t kRows = 8;           // tokens of one call
+
+/// What drawing takes: uniform numbers of a range.
+inline auto between(Random *random, double low, double high) {
+    return [random, low, high] { return low + (high - low) * random->unit(); };
+}
+
+/// visit(sequence, head, first token, count) in the scan's order: a block of 32 tokens of one head, chunk by chunk, then of the next head.
+template <class Visit> void each_chunk(const Shape &shape, Visit visit) {
+    constexpr int64_t kBlock = 32;
+    for (int64_t n = 0; n < shape.B; n++) {
+        for (int64_t block = 0; block < shape.T; block += kBlock) {
+            for (int32_t head = 0; head < shape.H; head++) {
+                for (int64_t t = block; t < std::min(block + kBlock, shape.T); t += kRows) {
+                    visit(n, head, t, static_cast<int32_t>(std::min(kRows, shape.T - t)));
+                }
+            }
+        }
+    }
+}
+
 /// An output. Element i belongs to group i / width % groups: a head, say. Every group is judged by itself.
 struct Output {
     std::string name, group;  // "o", "head"
@@ -88,5 +134,6 @@ public:
 /// `small`: not the shape itself but an odd one of its kind (three value heads for one key head, a ragged end), without room around it.
 std::unique_ptr<Problem> make_problem(const Job &job, const Shape &shape, bool small);
 std::unique_ptr<Problem> make_operator_problem(const Job &job, const Shape &shape, bool small);
+std::unique_ptr<Problem> make_mixer_problem(const Job &job, const Shape &shape, bool small);
 
 }  // namespace gdn::tune

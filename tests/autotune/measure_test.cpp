@@ -4,10 +4,13 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <functional>
+#include <iterator>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "autotune/build/builder.h"
 #include "gdn/gdn.h"
 
 namespace gdn::tune {
@@ -74,6 +77,7 @@ protected:
     Candidate in_c(const Kernel &kernel, const std::string &body, const std::string &function = "candidate_argv") {
         const std::string base = folder_.path("c" + std::to_string(objects_++));
         std::ofstream(base + ".c") << R"(
+#include <dlfcn.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -119,13 +123,15 @@ TEST_F(Measure, BrokenCandidatesHaveTheirStatus) {
     const Broken list[] = {
         {"does nothing", "", Status::kWrongResult, "were not written"},
         {"writes zeros", "fill(buffers[8], 0); fill(buffers[9], 0);", Status::kWrongResult, "relative RMS error"},
-        {"writes behind the state", "memset(buffers[9]->host, 0, 4 << 20);", Status::kCrashed, "SIG|signal 11"},
+        {"writes behind the state", "memset(buffers[9]->host, 0, 4 << 20);", Status::kCrashed, "signal 11"},
         {"writes an input", "buffers[6]->host[0] = 1; fill(buffers[8], 0); fill(buffers[9], 0);", Status::kCrashed, "signal 11"},
         {"aborts", "abort();", Status::kCrashed, "signal 6"},
         {"raises", "raise(SIGSEGV);", Status::kCrashed, "signal 11"},
         {"stops itself", "_exit(3);", Status::kCrashed, "exit code 3"},
         {"is killed", "kill(getpid(), SIGKILL);", Status::kOverLimit, "memory"},
+#ifndef __SANITIZE_ADDRESS__
         {"eats memory", "for (;;) memset(malloc(64 << 20), 1, 64 << 20);", Status::kOverLimit, "memory limit"},
+#endif
         {"fails", "return -1;", Status::kLaunchFailed, "failed"},
         {"prints", "write(1, \"{}\\n\", 3); write(2, \"x\\n\", 2);", Status::kWrongResult, "not written"},
     };
@@ -169,6 +175,174 @@ TEST_F(Measure, EndlessCandidatesAreEnded) {
     const std::vector<Trial> trials = measure(kernel, {in_c(kernel, "for (;;) pause();"), default_of(kernel)}, options);
     EXPECT_STREQ(name_of(trials[0].status), "run_timeout") << trials[0].error;
     EXPECT_EQ(trials[1].status, Status::kOk) << trials[1].error;
+}
+
+// A kernel of every family: the library's own is right, one that does nothing is seen.
+TEST_F(Measure, EveryFamilyIsVerified) {
+    std::map<std::string, const Kernel *> families;
+    for (const Kernel &kernel : kernels())
+        if (!kernel.space.parameters().empty()) families.emplace(kernel.family, &kernel);
+    if (families.empty()) GTEST_SKIP() << "no tuned kernel runs here";
+    EXPECT_GE(families.size(), 6u);
+    for (const auto &[family, kernel] : families) {
+        SCOPED_TRACE(kernel->name);
+        const Candidate own = default_of(*kernel), nothing = in_c(*kernel, "");
+        Candidate apart = own;  // measured beside the anchor, not as it
+        apart.built.hash = "another";
+        const std::string tokens = classes_of(family)[0] == LengthClass::kDecode ? "T=1" : family == "core_block" ? "T=8" : "T=21";
+        const std::vector<Shape> shapes = parse_shapes(tokens + ",B=2,H=2");
+        const std::vector<Trial> trials = measurer_->measure(*kernel, shapes, own, {own, nothing, apart}, quick());
+        EXPECT_EQ(trials[0].status, Status::kOk) << trials[0].error;
+        EXPECT_EQ(trials[0].cost.value, 1);
+        EXPECT_STREQ(name_of(trials[1].status), "wrong_result") << trials[1].error;
+        EXPECT_EQ(trials[2].status, Status::kOk) << trials[2].error;
+        ASSERT_EQ(trials[2].ns.size(), 1u);
+        EXPECT_EQ(trials[2].ns[0].size(), 2u);
+        EXPECT_EQ(trials[2].anchor[0], trials[0].ns[0]);
+        EXPECT_GT(trials[2].ns[0][0], 0);
+        EXPECT_GT(trials[2].cost.value, 0);
+        EXPECT_LT(trials[2].verify_error, 5e-3);
+        const Measurer::Work work = measurer_->work(*kernel, shapes[0]);
+        EXPECT_GT(work.flops, 0);
+        EXPECT_GT(work.bytes, 0);
+    }
+}
+
+TEST_F(Measure, WorkOfTheCores) {
+    const Kernel kernel = kernel_named("core_step_channel_tied_64x64_kfirst");
+    if (kernel.family.empty()) GTEST_SKIP() << "no tuned kernel runs here";
+    const Measurer::Work work = measurer_->work(kernel, parse_shapes("B=3,T=1,H=2")[0]);
+    EXPECT_EQ(work.flops, 6 * 7 * 64 * 64);
+    EXPECT_GT(work.bytes, 6 * 2 * 4 * 64 * 64);
+    EXPECT_LT(work.bytes, 6 * 2 * 4 * 64 * 64 * 1.1);
+}
+
+// Compiled candidates: verified and timed, the same object once, another run-time parameter by itself, the slow one left early.
+TEST_F(Measure, CompiledCandidates) {
+    const Kernel kernel = kernel_named("core_chunk_channel_tied_64x64");
+    if (kernel.family.empty()) GTEST_SKIP() << "no tuned kernel runs here";
+    BuilderOptions builder;
+    builder.generator = GDN_GENERATOR;
+    builder.cache = folder_.path("cache");
+    builder.jobs = 1;
+    Config config = default_of(kernel).config;
+    config["panel"] = 32;
+    config["cols"] = 16;
+    Candidate made = {make_builder(builder)->build({{&kernel, config}})[0], config};
+    ASSERT_EQ(made.built.status, Status::kOk) << made.built.error;
+    Candidate again = made, other = made;
+    other.config["time_block"] = 64;
+    const Candidate slow = in_c(kernel, "static int (*made)(void **);\n"
+                                        "if (!made) made = (int (*)(void **))dlsym(dlopen(\"" + made.built.path + "\", RTLD_NOW), \"candidate_argv\");\n"
+                                        "usleep(20000);\nreturn made(argv);");
+    Candidate sleeper = slow;
+    sleeper.config = config;
+    MeasureOptions options = quick();
+    options.rounds = 4;
+    const std::vector<Trial> trials = measure(kernel, {made, again, other, sleeper}, options);
+    for (const Trial &trial : trials) EXPECT_EQ(trial.status, Status::kOk) << trial.error;
+    EXPECT_EQ(trials[0].ns, trials[1].ns);
+    EXPECT_NE(trials[0].ns, trials[2].ns);
+    EXPECT_EQ(trials[2].config, other.config);
+    EXPECT_EQ(trials[0].ns[0].size(), 4u);
+    EXPECT_GE(trials[0].cost.samples, 2);
+    EXPECT_FALSE(trials[0].abandoned);
+    EXPECT_TRUE(trials[3].abandoned);
+    EXPECT_EQ(trials[3].ns[0].size(), 2u);
+    EXPECT_EQ(trials[3].anchor[0].size(), 2u);
+    EXPECT_GT(trials[3].cost.value, 1.25);
+    EXPECT_EQ(trials[0].object_hash, made.built.hash);
+    EXPECT_EQ(trials[0].build_seconds, made.built.seconds);
+}
+
+TEST_F(Measure, SeveralShapesAndThreads) {
+    const Kernel kernel = kernel_named("core_step_channel_tied_64x64_kfirst");
+    if (kernel.family.empty()) GTEST_SKIP() << "no tuned kernel runs here";
+    Candidate apart = default_of(kernel);
+    apart.built.hash = "another";
+    std::vector<Shape> shapes = parse_shapes("T=1,H=40,threads=1,2");
+    shapes.push_back(parse_shapes("T=1,H=2,cold=1")[0]);
+    const std::vector<Trial> trials = measurer_->measure(kernel, shapes, default_of(kernel), {apart}, quick());
+    EXPECT_EQ(trials[0].status, Status::kOk) << trials[0].error;
+    EXPECT_EQ(trials[0].ns.size(), 3u);
+    for (const auto &ns : trials[0].ns) EXPECT_EQ(ns.size(), 2u);
+}
+
+TEST_F(Measure, StopSkipsTheRest) {
+    const Kernel kernel = kernel_named("core_step_channel_tied_64x64_kfirst");
+    if (kernel.family.empty()) GTEST_SKIP() << "no tuned kernel runs here";
+    const std::vector<Shape> shapes = parse_shapes("T=1,H=2");
+    std::atomic<bool> stop{true};
+    for (int prepared = 0; prepared < 2; prepared++) {
+        Candidate apart = default_of(kernel);
+        apart.built.hash = "another";
+        const std::vector<Trial> trials = measurer_->measure(kernel, shapes, default_of(kernel), {apart}, quick(), &stop);
+        ASSERT_EQ(trials.size(), 1u);
+        EXPECT_EQ(trials[0].status, Status::kSkipped);
+        EXPECT_EQ(trials[0].config, apart.config);
+        EXPECT_THAT(trials[0].error, HasSubstr("stopped"));
+        measure(kernel, {});  // now the references are there
+    }
+}
+
+// References are made once; a file that was damaged is made again, whatever was done to it.
+TEST_F(Measure, DamagedReferencesAreMadeAgain) {
+    const Kernel kernel = kernel_named("core_step_channel_tied_64x64_kfirst");
+    if (kernel.family.empty()) GTEST_SKIP() << "no tuned kernel runs here";
+    measure(kernel, {});
+    std::vector<std::string> files;
+    for (const auto &entry : std::filesystem::directory_iterator(folder_.path("data"))) files.push_back(entry.path().string());
+    ASSERT_EQ(files.size(), 2u);
+    const auto read = [](const std::string &path) {
+        std::ifstream in(path, std::ios::binary);
+        return std::string(std::istreambuf_iterator<char>(in), {});
+    };
+    for (const std::string &file : files) {
+        const std::string whole = read(file);
+        std::string flipped = whole;
+        flipped[flipped.size() / 2] ^= 0x40;
+        for (const std::string &damaged : {flipped, whole.substr(0, whole.size() - 8), std::string(), whole.substr(1)}) {
+            std::ofstream(file, std::ios::binary) << damaged;
+            measurer_ = make_measurer(GDN_MEASURE, folder_.path("data"));
+            Candidate apart = default_of(kernel);
+            apart.built.hash = "another";
+            const std::vector<Trial> trials = measure(kernel, {apart});
+            EXPECT_EQ(trials[0].status, Status::kOk) << trials[0].error;
+            EXPECT_EQ(read(file), whole);
+        }
+    }
+}
+
+TEST_F(Measure, WhatCannotBeMeasuredIsSaid) {
+    const Kernel kernel = kernel_named("core_step_channel_tied_64x64_kfirst");
+    if (kernel.family.empty()) GTEST_SKIP() << "no tuned kernel runs here";
+    const auto error_of = [](const std::function<void()> &body) -> std::string {
+        try {
+            body();
+        } catch (const Error &error) {
+            return error.what();
+        }
+        return "no error";
+    };
+    const std::vector<Shape> shapes = parse_shapes("T=1,H=2");
+    const Candidate own = default_of(kernel);
+    const Kernel store = kernel_named("store_f32");
+    EXPECT_THAT(error_of([&] { measurer_->measure(store, shapes, default_of(store), {}, quick()); }), HasSubstr("nothing to tune"));
+    EXPECT_THAT(error_of([&] { measurer_->measure(kernel, {}, own, {}, quick()); }), HasSubstr("no shape"));
+    EXPECT_THAT(error_of([&] { measurer_->measure(kernel, parse_shapes("T=5"), own, {}, quick()); }), HasSubstr("takes no shape"));
+    const Candidate broken = in_c(kernel, "abort();");
+    EXPECT_THAT(error_of([&] { measurer_->measure(kernel, shapes, broken, {own}, quick()); }),
+        testing::AllOf(HasSubstr("default configuration"), HasSubstr("signal 6")));
+    Candidate unknown = own;
+    unknown.config["panel"] = 3;
+    EXPECT_THAT(error_of([&] { measurer_->measure(kernel, shapes, unknown, {}, quick()); }), HasSubstr("with the configuration"));
+    std::ofstream(folder_.path("file")) << "x";
+    for (const std::string &data : {folder_.path("file"), folder_.path("file/below")})
+        EXPECT_NE(error_of([&] { make_measurer(GDN_MEASURE, data)->measure(kernel, shapes, own, {}, quick()); }), "no error");
+    EXPECT_THAT(error_of([&] { make_measurer(folder_.path("absent"), folder_.path("data"))->measure(kernel, shapes, own, {}, quick()); }),
+        HasSubstr("absent"));
+    EXPECT_THAT(error_of([&] { make_measurer("/bin/cat", folder_.path("data"))->measure(kernel, shapes, own, {}, quick()); }),
+        HasSubstr("cannot be made"));
 }
 
 }  // namespace
