@@ -23,7 +23,7 @@ using nlohmann::json;
 
 constexpr double kPrepareSeconds = 600;  // references of large shapes take their time, and no candidate is loaded that could hang
 constexpr const char *kStopped = "the run was stopped";
-constexpr size_t kTogether = 32;         // children at a time: each holds the shapes' tensors
+constexpr size_t kTogether = 32;  // children at a time: each holds the shapes' tensors
 
 /// The last CPUs that this process may use: the first ones serve most interrupts.
 std::vector<int> last_cpus(size_t count) {
@@ -100,7 +100,8 @@ private:
         case Exit::Kind::kStopped: return fail(Status::kSkipped, kStopped);
         case Exit::Kind::kTimeout: return fail(Status::kRunTimeout, exit.text + " while " + doing);
         case Exit::Kind::kSignal:
-            if (exit.value == SIGKILL) return fail(Status::kOverLimit, "killed while " + std::string(doing) + ", as the system does when memory runs out");
+            if (exit.value == SIGKILL)
+                return fail(Status::kOverLimit, "killed while " + std::string(doing) + ", as the system does when memory runs out");
             return fail(Status::kCrashed, exit.text + " while " + doing);
         case Exit::Kind::kCode:
             if (exit.value == kOverLimitExit) return fail(Status::kOverLimit, std::string("met its memory limit while ") + doing);
@@ -219,8 +220,8 @@ private:
         if (stop && *stop) return false;
         const json answer = answered ? json::parse(line, nullptr, false) : json();
         if (!answer.is_object() || answer.value("status", "") != "ok") {
-            throw Error("the references of " + job.at("kernel").get<std::string>() + " cannot be made: " +
-                        (answer.is_object() ? answer.value("text", "") : worker_ + ": " + child.exit().text));
+            throw Error("the references of " + job.at("kernel").get<std::string>() +
+                        " cannot be made: " + (answer.is_object() ? answer.value("text", "") : worker_ + ": " + child.exit().text));
         }
         prepared_.insert(text);
         return true;
@@ -256,8 +257,8 @@ private:
                     // Every second round runs backwards: nobody always comes after the same neighbour.
                     Contender &contender = *contenders[round % 2 ? contenders.size() - 1 - i : i];
                     json answer;
-                    if (!contender.runs() ||
-                        !contender.ask({{"op", "sample"}, {"shape", s}, {"seconds", options.sample_seconds}}, options.call_seconds, &answer)) {
+                    if (!contender.runs() || !contender.ask({{"op", "sample"}, {"shape", s}, {"seconds", options.sample_seconds}},
+                                                 options.call_seconds, &answer)) {
                         continue;
                     }
                     if (round >= 0) contender.trial.ns[s].push_back(answer.value("ns", 0.0));
@@ -293,8 +294,9 @@ private:
 
     static void require_anchor(const Kernel &kernel, const Contender &anchor) {
         if (anchor.runs()) return;
-        throw Error("the default configuration of " + kernel.name + " for " + kernel.target + " cannot be measured, so that nothing can be compared with it: " +
-                    name_of(anchor.trial.status) + ", " + anchor.trial.error);
+        throw Error("the default configuration of " + kernel.name + " for " + kernel.target +
+                    " cannot be measured, so that nothing can be compared with it: " + name_of(anchor.trial.status) + ", " +
+                    anchor.trial.error);
     }
 
     /// Ends those that were slower in each of the rounds so far than `factor` times the best.
@@ -332,14 +334,16 @@ Measurer::Work ChildMeasurer::work(const Kernel &kernel, const Shape &given) {
                  states = static_cast<double>(s.B * s.H) * K * V * 4, element = bytes_of(param("dtype"));
     const std::string core = param("core"), variant = param("variant");
     // q, k and the decay's, the gates' numbers of one token and head; v and o come on top.
-    const bool scalar = core == "scalar_tied" || variant == "gdn", own = core == "channel_own" || variant == "gdn2" || variant == "fg2_plus";
+    const bool scalar = core == "scalar_tied" || variant == "gdn",
+               own = core == "channel_own" || variant == "gdn2" || variant == "fg2_plus";
     const double keys = 2 * K + (own ? K : 1), values = V + (own ? V : 0), decay = scalar ? 1 : K;
     Work work;
     if (kernel.family == "stage") {
         // Read: the caller's rows. Written: q, a, alpha, u, e. A scale and a product each, and the decay's exponential.
         const double g = param("form") == "logits" ? element : 4;
         work.bytes = tokens * ((keys + values) * element + decay * g + 4 * (2 * K + decay + V + (variant == "gdn2" ? K : 1)));
-        work.flops = tokens * (2 * K + V + (own ? 2 * K + V : 0) + (param("form") == "norm" || param("form") == "logits" ? 4 * K : 0) + decay);
+        work.flops =
+            tokens * (2 * K + V + (own ? 2 * K + V : 0) + (param("form") == "norm" || param("form") == "logits" ? 4 * K : 0) + decay);
     } else if (kernel.family == "short_conv" || kernel.family == "short_conv_step") {
         const double width = param("width") == "any" ? 3 : 4, state = kernel.family == "short_conv_step" ? 2 * (width - 1) * element : 0;
         work.bytes = tokens * K * (element + 4 + state);

@@ -14,8 +14,8 @@
 
 namespace gdn::tune {
 
-/// Sequence length classes, which entries of tuned data are kept by: core_chunk has kShort (up to 256 tokens) and kLong; core_step, core_pending
-/// and short_conv_step are kDecode; core_block is kBlock; everything else kAny. Batch and heads are no part of it: results stay
+/// Sequence length classes, which entries of tuned data are kept by: core_chunk has kShort (up to 256 tokens) and kLong; core_step,
+/// core_pending and short_conv_step are kDecode; core_block is kBlock; everything else kAny. Batch and heads are no part of it: results stay
 /// batch-invariant.
 enum class LengthClass { kAny, kDecode, kBlock, kShort, kLong };
 const char *name_of(LengthClass c);
@@ -26,14 +26,15 @@ struct Shape {
     int64_t B = 1, T = 0, H = 16;  // sequences, tokens of each, value heads
     int64_t K = 0, V = 0;          // 0: the kernel's own size; kernels of any size need them
     int threads = 1;
-    bool cold = false;             // decode: calls go round more states than the last-level cache holds; else the same states again and again
+    bool cold = false;             // decode: calls go round more states than the last-level cache holds; else the same ones again and again
     bool operator==(const Shape &other) const;
 };
 std::string text_of(const Shape &shape);  // "B=1,T=1024,H=16", and ",K=..,V=..,threads=..,cold=1" where they are not the defaults
 /// text_of()'s form, and "B=1,T=1024:8192:x2,H=4,16": ranges a:b:xN and a:b:+N, lists by commas; the product of all. What is not named: one
 /// sequence, one token, 16 heads, one thread. Throws Error.
 std::vector<Shape> parse_shapes(const std::string &text);
-/// What a kernel is tuned for when nobody says: two or three shapes of that class. Decode is measured twice: cold, and with states in the cache.
+/// What a kernel is tuned for when nobody says: one or two shapes of that class. Decode is measured twice: cold, and with states in the
+/// cache.
 std::vector<Shape> default_shapes(const Kernel &kernel, LengthClass c);
 LengthClass class_of(const Kernel &kernel, const Shape &shape);
 
@@ -78,8 +79,8 @@ public:
     virtual Work work(const Kernel &kernel, const Shape &shape) = 0;
 };
 
-/// Candidates in child processes of `worker` (bin/gdn.measure), one each, pinned together to one CPU. `folder`: inputs and double references
-/// of the shapes in use, made once.
+/// Candidates in child processes of `worker` (bin/gdn.measure), one each, pinned together to the last CPU that this process may use (with
+/// threads, to so many). `folder`: double references of the shapes in use, made once.
 std::unique_ptr<Measurer> make_measurer(const std::string &worker, const std::string &folder);
 
 }  // namespace gdn::tune

@@ -9,7 +9,7 @@ namespace {
 
 constexpr const char *kClassNames[] = {"any", "decode", "block", "short", "long"};
 constexpr int64_t kLongestShort = 256;
-constexpr int64_t kMostValues = 4096;  // shapes of one text
+constexpr int64_t kMostValues = 4096;                // shapes of one text
 constexpr int64_t kMostElements = int64_t{1} << 28;  // of one tensor: a call in a child with limited memory
 
 struct Field {
@@ -51,8 +51,8 @@ int64_t number(const std::string &text, const Field &field, const std::string &w
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
     const int64_t least = std::string(field.name) == "cold" ? 0 : 1;
     if (error != std::errc() || end != text.data() + text.size() || value < least || value > field.most) {
-        throw Error("shape \"" + whole + "\": " + field.name + " is \"" + text + "\", expected a whole number from " + std::to_string(least) +
-                    " to " + std::to_string(field.most));
+        throw Error("shape \"" + whole + "\": " + field.name + " is \"" + text + "\", expected a whole number from " +
+                    std::to_string(least) + " to " + std::to_string(field.most));
     }
     return value;
 }
@@ -174,7 +174,9 @@ KernelSize size_of(const std::map<std::string, std::string> &params) {
 }
 
 Shape resolved(const Kernel &kernel, Shape shape) {
-    const auto refuse = [&](const std::string &why) -> Error { return Error(kernel.name + " takes no shape " + text_of(shape) + ": " + why); };
+    const auto refuse = [&](const std::string &why) -> Error {
+        return Error(kernel.name + " takes no shape " + text_of(shape) + ": " + why);
+    };
     const KernelSize size = size_of(kernel.params);
     if ((size.k && shape.K && shape.K != size.k) || (size.v && shape.V && shape.V != size.v)) {
         throw refuse("it is made for K=" + std::to_string(size.k) + ",V=" + std::to_string(size.v));
@@ -187,7 +189,8 @@ Shape resolved(const Kernel &kernel, Shape shape) {
         if (shape.K % 16) throw refuse("K is no multiple of 16");
         if (shape.V % size.unit) throw refuse("V is no multiple of " + std::to_string(size.unit));
     }
-    if (decodes(kernel.family) ? shape.T != 1 : shape.cold) throw refuse(shape.cold ? "only decoding has cold states" : "it takes one token");
+    if (decodes(kernel.family) ? shape.T != 1 : shape.cold)
+        throw refuse(shape.cold ? "only decoding has cold states" : "it takes one token");
     if (kernel.family == "core_block" && (shape.T < 4 || shape.T > 8)) throw refuse("a block has 4 to 8 tokens");
     if (kernel.family == "core_chunk" && shape.T < 8) throw refuse("a chunk has 8 tokens");
     if (shape.B * shape.T * shape.H * std::max(shape.K, shape.V) > kMostElements || shape.B * shape.H * shape.K * shape.V > kMostElements) {

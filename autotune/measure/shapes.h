@@ -6,7 +6,8 @@ namespace gdn::tune {
 
 /// One token of every sequence in a call, states in place.
 bool decodes(const std::string &family);
-/// The size in a kernel's parameters: "128x128", or "anyx32", "any" and none at all, where K and V are the shape's (V a multiple of `unit`).
+/// The size in a kernel's parameters: "128x128", or "anyx32", "any" and none at all, where K and V are the shape's (V a multiple of
+/// `unit`).
 struct KernelSize {
     int64_t k = 0, v = 0;  // 0: any
     int64_t unit = 16;

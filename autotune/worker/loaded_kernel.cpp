@@ -1,5 +1,6 @@
 #include "autotune/worker/loaded_kernel.h"
 
+#include <atomic>
 #include <cstdlib>
 
 #include <dlfcn.h>
@@ -21,11 +22,21 @@ Config compiled_part(Config config) {
     return config;
 }
 
+// What a watched row calls.
+int (*watched)(void **) = nullptr;
+std::atomic<bool> was_called{false};
+
+int notice(void **argv) {
+    was_called = true;
+    return watched(argv);
+}
+
 Failure cannot_start(const std::string &text) { return {Status::kLaunchFailed, text}; }
 
 }  // namespace
 
-LoadedKernel::LoadedKernel(const Job &job, const std::string &path, const Config &config) : rows_(kKernelRows, kKernelRows + kKernelRowCount) {
+LoadedKernel::LoadedKernel(const Job &job, const std::string &path, const Config &config)
+    : rows_(kKernelRows, kKernelRows + kKernelRowCount) {
     bool found = false;
     for (size_t i = 0; i < rows_.size() && !found; i++) {
         if (rows_[i].name != job.kernel || rows_[i].target_name != job.target) continue;
@@ -62,6 +73,7 @@ LoadedKernel::Context::Context(const LoadedKernel &kernel, int threads, int32_t 
     }
     for (const KernelRow &row : kernel.rows_) {
         const bool stands_in = row.family == own.family && can_run(row, k, v);
+        if (&row == &own) own_ = rows_.size();
         if (&row == &own || !stands_in) rows_.push_back(row);
     }
     gdn_context_options options;
@@ -73,6 +85,17 @@ LoadedKernel::Context::Context(const LoadedKernel &kernel, int threads, int32_t 
     if (!memory_) throw Failure(Status::kOverLimit, "no memory for the table of kernels");
     before_ = context_->dispatch.load();
     context_->dispatch.store(Dispatch::create(memory_, kTargetRows, kTargetRowCount, rows_.data(), count, cpu_features(), own.target));
+}
+
+void LoadedKernel::Context::watch() {
+    watched = rows_[own_].call;
+    was_called = false;
+    rows_[own_].call = notice;
+}
+
+bool LoadedKernel::Context::called() {
+    rows_[own_].call = watched;
+    return was_called;
 }
 
 LoadedKernel::Context::~Context() {

@@ -45,8 +45,13 @@ public:
         Context &operator=(const Context &) = delete;
         gdn_context *get() const { return context_; }
 
+        /// Between the two, calls of the candidate are noticed. `called` says whether there was one, and lets them be direct again.
+        void watch();
+        bool called();
+
     private:
         std::vector<KernelRow> rows_;
+        size_t own_ = 0;  // the candidate's row
         gdn_context *context_ = nullptr;
         void *memory_ = nullptr;
         gdn::Dispatch *before_ = nullptr;

@@ -115,8 +115,9 @@ private:
         Timed &t = timed_.at(shape);
         if (t.calls && t.seconds < seconds) t.problem->call();
         double took = 0;
-        for (t.calls = std::max<int64_t>(t.calls, 1);; t.calls = static_cast<int64_t>(std::ceil(static_cast<double>(t.calls) *
-                                                               std::clamp(1.2 * seconds / std::max(took, 1e-9), 2.0, 100.0)))) {
+        for (t.calls = std::max<int64_t>(t.calls, 1);;
+             t.calls = static_cast<int64_t>(
+                 std::ceil(static_cast<double>(t.calls) * std::clamp(1.2 * seconds / std::max(took, 1e-9), 2.0, 100.0)))) {
             took = run(*t.problem, t.calls);
             if (took >= seconds) break;
         }

@@ -11,9 +11,7 @@ namespace gdn::tune {
 
 namespace {
 
-gdn_dtype dtype_of(const std::string &name) {
-    return name == "bf16" ? GDN_DTYPE_BF16 : name == "f16" ? GDN_DTYPE_F16 : GDN_DTYPE_F32;
-}
+gdn_dtype dtype_of(const std::string &name) { return name == "bf16" ? GDN_DTYPE_BF16 : name == "f16" ? GDN_DTYPE_F16 : GDN_DTYPE_F32; }
 Type type_of(gdn_dtype dtype) { return dtype == GDN_DTYPE_BF16 ? Type::kBf16 : dtype == GDN_DTYPE_F16 ? Type::kF16 : Type::kF32; }
 
 class KernelProblem : public Problem {
@@ -31,8 +29,9 @@ public:
     }
 
     std::string key() const override {
-        return what() + " 1, dtype " + gdn_test::dtype_name(dtype_) + ", width " + std::to_string(width_) + ", B=" + std::to_string(shape_.B) +
-               ",T=" + std::to_string(shape_.T) + ",H=" + std::to_string(shape_.H) + ",channels=" + std::to_string(channels());
+        return what() + " 1, dtype " + gdn_test::dtype_name(dtype_) + ", width " + std::to_string(width_) +
+               ", B=" + std::to_string(shape_.B) + ",T=" + std::to_string(shape_.T) + ",H=" + std::to_string(shape_.H) +
+               ",channels=" + std::to_string(channels());
     }
     void use(const LoadedKernel &kernel) override {
         install_halide_handlers();
@@ -88,7 +87,8 @@ public:
                     (t < old() ? before : tokens).push_back(x_.element((n * (old() + shape_.T) + t) * token() + c));
                 }
                 const std::vector<double> row = gdn_reference::short_conv(tokens, before, taps, bias_.element(c), GDN_ACTIVATION_SILU);
-                for (int64_t t = 0; t < shape_.T; t++) y[static_cast<size_t>((n * shape_.T + t) * token() + c)] = row[static_cast<size_t>(t)];
+                for (int64_t t = 0; t < shape_.T; t++)
+                    y[static_cast<size_t>((n * shape_.T + t) * token() + c)] = row[static_cast<size_t>(t)];
             }
         }
         return y;
@@ -123,9 +123,8 @@ public:
         });
     }
     void call() override {
-        each_chunk(shape_, [this](int64_t n, int32_t head, int64_t t, int32_t count) {
-            convolve(n, head, t, count, scratch_.floats(), channels());
-        });
+        each_chunk(shape_,
+            [this](int64_t n, int32_t head, int64_t t, int32_t count) { convolve(n, head, t, count, scratch_.floats(), channels()); });
     }
 
 private:
@@ -178,7 +177,8 @@ public:
         state_.poison();
         for (int64_t t = 0; t < shape_.T; t++) {
             const unsigned char *from = t ? state_.data() : initial_.data();
-            step(t, from, state_.data(), [this, t](int64_t n, int32_t head) { return y_.floats() + (n * shape_.T + t) * token() + head * channels(); });
+            step(t, from, state_.data(),
+                [this, t](int64_t n, int32_t head) { return y_.floats() + (n * shape_.T + t) * token() + head * channels(); });
         }
     }
     void call() override {
@@ -194,7 +194,8 @@ private:
     template <class Rows> void step(int64_t t, const unsigned char *from, unsigned char *to, Rows y) {
         for (int64_t n = 0; n < shape_.B; n++) {
             for (int32_t head = 0; head < shape_.H; head += kMaxRows) {
-                const int32_t heads = std::min(kMaxRows, static_cast<int32_t>(shape_.H) - head), c = heads * channels(), at = head * channels();
+                const int32_t heads = std::min(kMaxRows, static_cast<int32_t>(shape_.H) - head), c = heads * channels(),
+                              at = head * channels();
                 const int64_t state = n * old() * row_bytes() + at * x_.element_bytes();
                 place(buffers_[0], input(n, old() + t) + at * x_.element_bytes(), c, 1, 0);
                 place(buffers_[1], from + state, c, old(), token());
@@ -216,7 +217,8 @@ private:
 
 class GatedNormProblem : public KernelProblem {
 public:
-    GatedNormProblem(const Job &job, const Shape &shape, bool small) : KernelProblem(job, shape, small), z_dtype_(dtype_of(job.param("z_dtype"))) {
+    GatedNormProblem(const Job &job, const Shape &shape, bool small)
+        : KernelProblem(job, shape, small), z_dtype_(dtype_of(job.param("z_dtype"))) {
         const std::vector<int64_t> all = {shape_.B, shape_.T, token()};
         o_ = Tensor(GDN_DTYPE_F32, all, small);
         z_ = Tensor(z_dtype_, all, small);
@@ -262,7 +264,8 @@ public:
         });
     }
     void call() override {
-        each_chunk(shape_, [this](int64_t n, int32_t head, int64_t t, int32_t count) { norm(n, head, t, count, scratch_.floats(), channels()); });
+        each_chunk(
+            shape_, [this](int64_t n, int32_t head, int64_t t, int32_t count) { norm(n, head, t, count, scratch_.floats(), channels()); });
     }
 
 private:

@@ -25,7 +25,7 @@ struct Kind {
 Kind kind_of(const Job &job) {
     Kind kind;
     const std::string core = job.param("core"), variant = job.param("variant"), form = job.param("form"), dtype = job.param("dtype");
-    kind.variant = core == "scalar_tied" || variant == "gdn"   ? GDN_VARIANT_GDN
+    kind.variant = core == "scalar_tied" || variant == "gdn"    ? GDN_VARIANT_GDN
                    : core == "channel_own" || variant == "gdn2" ? GDN_VARIANT_GDN2
                    : variant == "fg2_plus"                      ? GDN_VARIANT_FG2_PLUS
                                                                 : GDN_VARIANT_KDA;
@@ -121,8 +121,8 @@ public:
     }
 
     void use(const LoadedKernel &kernel) override {
-        kernel_ = std::make_unique<LoadedKernel::Context>(
-            kernel, shape_.threads, static_cast<int32_t>(shape_.K), static_cast<int32_t>(shape_.V));
+        kernel_ =
+            std::make_unique<LoadedKernel::Context>(kernel, shape_.threads, static_cast<int32_t>(shape_.K), static_cast<int32_t>(shape_.V));
         gdn_args &args = args_ = gdn_args();
         gdn_args_init(&args);
         args.variant = kind_.variant;
@@ -156,17 +156,11 @@ public:
         for (Tensor *output : {&o_, &final_, &snapshots_, &pending_}) {
             if (output->present()) output->poison();
         }
-        if (!kind_.steps) {
-            check(gdn_forward(kernel_->get(), &args_, workspace_.data(), workspace_.bytes()));
-            return;
-        }
-        for (int64_t t = 0; t < shape_.T; t++) {
-            gdn_args args = token(t);
-            if (t > 0) args.initial_state = args.final_state;
-            if (t > 0) args.initial_pending = args.final_pending;
-            check(gdn_step(kernel_->get(), &args, workspace_.data(), workspace_.bytes()));
-        }
-        if (kind_.pending) settle();
+        kernel_->watch();
+        const gdn_status status = kind_.steps ? steps() : gdn_forward(kernel_->get(), &args_, workspace_.data(), workspace_.bytes());
+        const bool called = kernel_->called();
+        check(status);
+        if (!called) throw Failure(Status::kLaunchFailed, "calls of this kind do not go through this kernel (" + key() + ")");
     }
 
     std::vector<Output> outputs() const override {
@@ -236,7 +230,9 @@ private:
         Random random(kSeed);
         const auto between = [&random](double low, double high) { return tune::between(&random, low, high); };
         const bool logits = kind_.decay == GDN_DECAY_SOFTPLUS;
-        for (Tensor *rows : {&q_, &k_}) rows->fill_rows(between(-1, 1), kind_.l2norm ? std::function<double()>(between(0.3, 3)) : [] { return 1.0; });
+        for (Tensor *rows : {&q_, &k_})
+            rows->fill_rows(
+                between(-1, 1), kind_.l2norm ? std::function<double()>(between(0.3, 3)) : [] { return 1.0; });
         v_.fill(between(-1.7, 1.7));
         g_.fill(logits ? between(-4, 4) : kind_.decay == GDN_DECAY_LINEAR ? between(0.3, 0.95) : between(-1, -0.05));
         for (Tensor *gate : {&beta_, &b_, &w_, &beta_k_, &beta_v_}) gate->fill(logits ? between(-4, 4) : between(0, 1));
@@ -253,20 +249,30 @@ private:
         gdn_args args = args_;
         for (gdn_tensor *tensor : {&args.q, &args.k, &args.v, &args.g, &args.beta, &args.b, &args.w, &args.beta_k, &args.beta_v, &args.o}) {
             if (!tensor->data) continue;
-            tensor->data = static_cast<char *>(tensor->data) + t * tensor->strides[1] * static_cast<int64_t>(gdn_test::dtype_bytes(tensor->dtype));
+            tensor->data =
+                static_cast<char *>(tensor->data) + t * tensor->strides[1] * static_cast<int64_t>(gdn_test::dtype_bytes(tensor->dtype));
             tensor->shape[1] = count;
         }
         if (kind_.pending) args.final_pending = pending_.view();
         return args;
     }
 
-    /// Lets no write be pending: the reference has none.
-    void settle() {
-        gdn_args args = token(0, 0);
-        args.initial_state = args.final_state;
-        args.initial_pending = args.final_pending;
-        args.final_pending = gdn_tensor();
-        check(gdn_forward(kernel_->get(), &args, workspace_.data(), workspace_.bytes()));
+    /// The tokens one at a time; in the end no write is pending, since the reference has none.
+    gdn_status steps() {
+        const auto after = [this](gdn_args args) {
+            args.initial_state = args.final_state;
+            args.initial_pending = args.final_pending;
+            return args;
+        };
+        for (int64_t t = 0; t < shape_.T; t++) {
+            const gdn_args args = t ? after(token(t)) : token(t);
+            const gdn_status status = gdn_step(kernel_->get(), &args, workspace_.data(), workspace_.bytes());
+            if (status != GDN_STATUS_OK) return status;
+        }
+        if (!kind_.pending) return GDN_STATUS_OK;
+        gdn_args settle = after(token(0, 0));
+        settle.final_pending = gdn_tensor();
+        return gdn_forward(kernel_->get(), &settle, workspace_.data(), workspace_.bytes());
     }
 
     void begin_decoding() {
@@ -287,7 +293,7 @@ private:
     gdn_args step_args_;
 };
 
-/// Verified in whole calls, timed by itself: chunk by chunk of eight tokens, heads in turn after a block of tokens, rows into the same scratch.
+/// Verified in whole calls, timed by itself: chunk by chunk in the scan's order, rows into the same scratch.
 class StageProblem : public OperatorProblem {
 public:
     using OperatorProblem::OperatorProblem;
@@ -296,7 +302,6 @@ public:
         OperatorProblem::use(kernel);
         const Dispatch &dispatch = *kernel_->get()->dispatch.load();
         check(make_plan(dispatch, &args_, Entry::kForward, &plan_));
-        if (plan_.stage->call != kernel.row().call) throw Failure(Status::kLaunchFailed, "calls of its kind do not go through this stage");
         arena_ = arena_of(plan_);
         division_ = divide(plan_, dispatch, 1);
         calls_ = std::make_unique<Calls>(plan_, division_, arena_, reinterpret_cast<char *>(workspace_.data()));

@@ -64,7 +64,7 @@ private:
     gdn_test::GuardedBuffer memory_;
 };
 
-/// Copies of an initial state that timed calls update in place: one that stays in the cache, or as many as leave the last-level cache twice over.
+/// Copies of an initial state that timed calls update in place: one that stays in the cache, or as many as fill the last-level cache twice.
 class States {
 public:
     void begin(const Tensor &initial, bool cold);
@@ -85,7 +85,7 @@ private:
     size_t next_ = 0;
 };
 
-inline constexpr uint64_t kSeed = 20261130;    // of all inputs
+inline constexpr uint64_t kSeed = 20261130;   // of all inputs
 inline constexpr int64_t kDecodedTokens = 3;  // that a decoding kernel is verified with
 inline constexpr int64_t kRows = 8;           // tokens of one call
 

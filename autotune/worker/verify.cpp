@@ -103,7 +103,9 @@ double verify(Problem &problem, const std::string &folder) {
                 sum.add(is, *should++);
             }
         }
-        const auto wrong = [&](const std::string &what) { return Failure(Status::kWrongResult, output.name + what + " (" + problem.key() + ")"); };
+        const auto wrong = [&](const std::string &what) {
+            return Failure(Status::kWrongResult, output.name + what + " (" + problem.key() + ")");
+        };
         if (!tensor.slack_untouched()) throw wrong(": memory beside it was written");
         if (unwritten) throw wrong(": " + std::to_string(unwritten) + " of " + std::to_string(n) + " values are NaN or were not written");
         for (size_t g = 0; g < groups.size(); g++) {

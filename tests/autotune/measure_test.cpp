@@ -103,7 +103,8 @@ int )" << function << R"((void **argv) {
         return candidate;
     }
     std::vector<Trial> measure(const Kernel &kernel, const std::vector<Candidate> &candidates, MeasureOptions options = quick()) {
-        return measurer_->measure(kernel, parse_shapes(kernel.family == "core_step" ? "T=1,H=2" : "T=16,H=2"), default_of(kernel), candidates, options);
+        return measurer_->measure(
+            kernel, parse_shapes(kernel.family == "core_step" ? "T=1,H=2" : "T=16,H=2"), default_of(kernel), candidates, options);
     }
 
     Folder folder_;
@@ -233,8 +234,10 @@ TEST_F(Measure, CompiledCandidates) {
     Candidate again = made, other = made;
     other.config["time_block"] = 64;
     const Candidate slow = in_c(kernel, "static int (*made)(void **);\n"
-                                        "if (!made) made = (int (*)(void **))dlsym(dlopen(\"" + made.built.path + "\", RTLD_NOW), \"candidate_argv\");\n"
-                                        "usleep(20000);\nreturn made(argv);");
+                                        "if (!made) made = (int (*)(void **))dlsym(dlopen(\"" +
+                                            made.built.path +
+                                            "\", RTLD_NOW), \"candidate_argv\");\n"
+                                            "usleep(20000);\nreturn made(argv);");
     Candidate sleeper = slow;
     sleeper.config = config;
     MeasureOptions options = quick();

@@ -76,9 +76,10 @@ TEST(Shapes, Classes) {
 
 // Whatever is measured by default is of the class asked for, and the kernel takes it.
 TEST(Shapes, DefaultsFit) {
-    const std::map<std::string, std::string> sizes[] = {{{"size", "64x64"}}, {{"size", "128x256"}}, {{"size", "256x256"}}, {{"size", "96x192"}},
-        {{"size", "anyx16"}}, {{"size", "anyx32"}}, {{"size", "anyx64"}}, {{"size", "any"}}, {}};
-    for (const char *family : {"core_chunk", "core_block", "core_step", "core_pending", "stage", "short_conv", "short_conv_step", "gated_norm"})
+    const std::map<std::string, std::string> sizes[] = {{{"size", "64x64"}}, {{"size", "128x256"}}, {{"size", "256x256"}},
+        {{"size", "96x192"}}, {{"size", "anyx16"}}, {{"size", "anyx32"}}, {{"size", "anyx64"}}, {{"size", "any"}}, {}};
+    for (const char *family :
+        {"core_chunk", "core_block", "core_step", "core_pending", "stage", "short_conv", "short_conv_step", "gated_norm"})
         for (const auto &params : sizes)
             for (const LengthClass c : classes_of(family)) {
                 const Kernel kernel = kernel_of(family, params);
