@@ -14,12 +14,10 @@ namespace {
 constexpr double kCuriosity = 0.3;
 constexpr size_t kWindow = 100;  // outcomes of a strategy that count
 
-class Auto : public Strategy {
+class Bandit : public Strategy {
 public:
-    Auto() {
-        arms_.push_back({make_local(), {}, 0});
-        arms_.push_back({make_genetic(), {}, 0});
-        arms_.push_back({make_random(), {}, 0});
+    explicit Bandit(std::vector<std::unique_ptr<Strategy>> strategies) {
+        for (auto &s : strategies) arms_.push_back({std::move(s), {}, 0});
     }
 
     bool propose(History &history, Random &random, Point *point) override {
@@ -69,6 +67,14 @@ private:
 
 }  // namespace
 
-std::unique_ptr<Strategy> make_auto() { return std::make_unique<Auto>(); }
+std::unique_ptr<Strategy> make_bandit(std::vector<std::unique_ptr<Strategy>> strategies) { return std::make_unique<Bandit>(std::move(strategies)); }
+
+std::unique_ptr<Strategy> make_auto() {
+    std::vector<std::unique_ptr<Strategy>> strategies;
+    strategies.push_back(make_local());
+    strategies.push_back(make_genetic());
+    strategies.push_back(make_random());
+    return make_bandit(std::move(strategies));
+}
 
 }  // namespace gdn::tune

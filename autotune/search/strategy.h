@@ -19,6 +19,8 @@ std::unique_ptr<Strategy> make_exhaustive();
 std::unique_ptr<Strategy> make_random();
 std::unique_ptr<Strategy> make_local();
 std::unique_ptr<Strategy> make_genetic();
-std::unique_ptr<Strategy> make_auto();
+/// Lets those propose most whose points are the best of late.
+std::unique_ptr<Strategy> make_bandit(std::vector<std::unique_ptr<Strategy>> strategies);
+std::unique_ptr<Strategy> make_auto();  // local, genetic and random under a bandit
 
 }  // namespace gdn::tune

@@ -12,6 +12,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "autotune/search/strategy.h"
+
 namespace gdn::tune {
 namespace {
 
@@ -304,6 +306,71 @@ TEST(Search, LocalTriesTheNeighboursOfTheBest) {
     next.erase(std::remove(next.begin(), next.end(), asked[0]), next.end());
     next.erase(std::remove(next.begin(), next.end(), asked[2]), next.end());
     EXPECT_EQ(searcher->ask(next.size()), next);
+}
+
+// Proposes the points of its own part of a line, in order.
+class Part : public Strategy {
+public:
+    Part(int first, int last) : next_(first), last_(last) {}
+    bool propose(History &, Random &, Point *point) override {
+        *point = {next_};
+        return next_++ < last_;
+    }
+    void learn(const History &, const Point &, History::Score) override { learnt++; }
+    int next_, last_, learnt = 0;
+};
+
+TEST(Search, TheBanditFollowsWhatIsGood) {
+    std::vector<int> values(3000);
+    for (int i = 0; i < 3000; i++) values[i] = i;
+    const Space line({{"x", Kind::kSchedule, values, 0}}, {});
+    History history(line);
+    Random random(1);
+    std::vector<std::unique_ptr<Strategy>> parts;
+    std::vector<Part *> part;
+    for (int i = 0; i < 3; i++) {
+        part.push_back(new Part(1000 * i, 1000 * (i + 1)));
+        parts.emplace_back(part.back());
+    }
+    const auto bandit = make_bandit(std::move(parts));
+    // First the last part is the best and one fails; then the first part is, and soon it proposes most.
+    std::vector<std::vector<int>> proposals;
+    for (int phase = 0; phase < 2; phase++) {
+        std::vector<int> count(3);
+        for (int i = 0; i < (phase ? 200 : 600); i++) {
+            Point point;
+            ASSERT_TRUE(bandit->propose(history, random, &point));
+            history.ask(point);
+            const int from = point[0] / 1000;
+            count[from]++;
+            const double cost = from == (phase ? 0 : 2) ? 1 + 0.1 * random.unit() - phase : 2 + 0.1 * random.unit();
+            const Outcome outcome = from == 1 ? Outcome{Status::kCrashed, 0} : Outcome{Status::kOk, cost};
+            bandit->learn(history, point, history.tell(point, outcome));
+        }
+        proposals.push_back(count);
+    }
+    EXPECT_GT(proposals[0][2], 360);
+    EXPECT_GT(proposals[0][0], 3);
+    EXPECT_GT(proposals[0][1], 3);
+    EXPECT_GT(proposals[1][0], 100);
+    for (const Part *p : part) EXPECT_EQ(p->learnt, 800);
+}
+
+TEST(Search, TheBanditPassesOverWhatHasNoMore) {
+    const Space line({{"x", Kind::kSchedule, {0, 1, 2, 3, 4, 5}, 0}}, {});
+    History history(line);
+    Random random(1);
+    std::vector<std::unique_ptr<Strategy>> parts;
+    parts.push_back(std::make_unique<Part>(0, 1));
+    parts.push_back(std::make_unique<Part>(1, 6));
+    const auto bandit = make_bandit(std::move(parts));
+    std::set<Point> points;
+    Point point;
+    while (bandit->propose(history, random, &point)) {
+        points.insert(point);
+        bandit->learn(history, point, history.tell(point, {Status::kOk, 1}));
+    }
+    EXPECT_EQ(points.size(), 6u);
 }
 
 TEST(Search, UnknownNames) {
