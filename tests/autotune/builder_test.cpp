@@ -347,7 +347,7 @@ TEST_F(BuilderTest, ProcessesShareOneCache) {
 }
 
 TEST_F(BuilderTest, KilledBuilderLeavesNothingHalf) {
-    generator("echo half > $out/candidate.o; touch " + folder_.file("begun") + "; sleep 1000");
+    generator("echo half > $out/candidate.o; touch " + folder_.file("begun") + "; exec sleep 1000");
     const pid_t child = fork();
     if (child == 0) {
         build_one();
