@@ -1,8 +1,8 @@
 #include <cctype>
-#include <limits>
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
+#include <limits>
 #include <set>
 #include <sstream>
 
@@ -50,7 +50,8 @@ void read(const json &value, const char *name, std::string &field) {
 template <class Integer> void read(const json &value, const char *name, Integer &field) {
     const int64_t most = std::numeric_limits<Integer>::max();
     if (!value.is_number_integer() || value < 0 || value > most) {
-        throw Error(std::string("the device's ") + name + " must be a number from 0 to " + std::to_string(most) + ", and is " + value.dump());
+        throw Error(
+            std::string("the device's ") + name + " must be a number from 0 to " + std::to_string(most) + ", and is " + value.dump());
     }
     field = value;
 }
@@ -195,7 +196,8 @@ std::string Device::difference(const Device &other) const {
     std::string text;
     each_field(*this, [&](const char *name, const auto &) {
         const auto words = [&](const nlohmann::json &value) { return value.is_string() ? value.get<std::string>() : value.dump(); };
-        if (here[name] != there[name]) text += (text.empty() ? "" : "; ") + std::string(name) + ": " + words(here[name]) + " here, " + words(there[name]) + " there";
+        if (here[name] != there[name])
+            text += (text.empty() ? "" : "; ") + std::string(name) + ": " + words(here[name]) + " here, " + words(there[name]) + " there";
     });
     return text;
 }

@@ -30,7 +30,9 @@ std::string text_of(const char *pattern, double a, double b = 0, double c = 0) {
     return text;
 }
 
-Grade grade_of(double value, double note, double unfit) { return value > unfit ? Grade::kUnfit : value > note ? Grade::kNote : Grade::kGood; }
+Grade grade_of(double value, double note, double unfit) {
+    return value > unfit ? Grade::kUnfit : value > note ? Grade::kNote : Grade::kGood;
+}
 
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
@@ -123,7 +125,8 @@ std::map<int, CpuTimes> parse_stat(const std::string &text) {
     std::istringstream lines(text);
     for (std::string line; std::getline(lines, line);) {
         int cpu = 0, read = 0;
-        if (std::sscanf(line.c_str(), "cpu%d%n", &cpu, &read) != 1) continue;
+        // "cpu  1 2 .." is the sum of all.
+        if (line.size() < 4 || line[3] == ' ' || std::sscanf(line.c_str(), "cpu%d%n", &cpu, &read) != 1) continue;
         std::istringstream numbers(line.substr(static_cast<size_t>(read)));
         int64_t user = 0, nice = 0, system = 0, idle = 0, wait = 0, irq = 0, soft = 0, stolen = 0;
         numbers >> user >> nice >> system >> idle >> wait >> irq >> soft >> stolen;
@@ -162,10 +165,12 @@ std::vector<Finding> other_load(
     const std::string who = names.empty() ? "" : " (" + names + ")";
     std::vector<Finding> findings;
     const Grade grade = grade_of(busy, 3, 10);
-    findings.push_back({grade, "other load", text_of("other programs use %.0f %% of the CPUs that this one may use", busy) + (grade == Grade::kGood ? "" : who),
+    findings.push_back({grade, "other load",
+        text_of("other programs use %.0f %% of the CPUs that this one may use", busy) + (grade == Grade::kGood ? "" : who),
         grade == Grade::kGood ? "" : "end or pause other programs, or give this one CPUs of its own (taskset, cpusets)"});
     if (around > 30) {
-        findings.push_back({Grade::kNote, "other load", text_of("other CPUs are %.0f %% busy", around) + who + ": caches, memory and clock are shared with them",
+        findings.push_back({Grade::kNote, "other load",
+            text_of("other CPUs are %.0f %% busy", around) + who + ": caches, memory and clock are shared with them",
             "take the machine for yourself where exact results matter"});
     }
     const Grade theft = grade_of(stolen, 0.5, 3);
@@ -195,7 +200,9 @@ Steadiness steadiness(std::vector<double> samples) {
 Finding clock_finding(const Steadiness &s, double ghz) {
     const Grade grade = std::max(grade_of(s.spread, 0.02, 0.05), grade_of(s.lost, 0.03, 0.15));
     return {grade, "clock",
-        text_of("about %.2f GHz; ", ghz) + text_of("equal pieces of work differ by %.1f %% (10th to 90th of 100), the 95th takes %.2f times the median, ", 100 * s.spread, s.p95) +
+        text_of("about %.2f GHz; ", ghz) +
+            text_of("equal pieces of work differ by %.1f %% (10th to 90th of 100), the 95th takes %.2f times the median, ", 100 * s.spread,
+                s.p95) +
             text_of("%.1f %% of the time went elsewhere", 100 * s.lost),
         grade == Grade::kGood ? "" : "see the other lines for what disturbs; on a laptop, plug it in and let it cool"};
 }
@@ -214,7 +221,9 @@ int64_t throttle_count(const std::string &root) {
 Finding throttle_finding(int64_t before, int64_t after) {
     if (after < 0) return {Grade::kGood, "throttling", "nobody counts it here", ""};
     const std::string advice = "cool the machine; measure at a lower, fixed clock";
-    if (after > before) return {Grade::kUnfit, "throttling", "the CPU got too hot during this check: " + std::to_string(after - before) + " events", advice};
+    if (after > before)
+        return {
+            Grade::kUnfit, "throttling", "the CPU got too hot during this check: " + std::to_string(after - before) + " events", advice};
     if (after > 0) return {Grade::kNote, "throttling", std::to_string(after) + " events since the machine was started, none now", advice};
     return {Grade::kGood, "throttling", "none since the machine was started", ""};
 }
@@ -235,40 +244,57 @@ std::vector<Finding> settings(const std::string &root, const std::vector<int> &c
 
     const std::string no_turbo = first_line(sys + "intel_pstate/no_turbo"), boost = first_line(sys + "cpufreq/boost");
     const bool turbo = no_turbo == "0" || boost == "1";
-    add(turbo ? Grade::kNote : Grade::kGood, "turbo", turbo ? "on: the clock depends on heat and on what the neighbours do" : no_turbo.empty() && boost.empty() ? "not visible" : "off",
-        !turbo ? "" : "switch it off while measuring: echo " + std::string(no_turbo == "0" ? "1 > /sys/devices/system/cpu/intel_pstate/no_turbo" : "0 > /sys/devices/system/cpu/cpufreq/boost"));
+    add(turbo ? Grade::kNote : Grade::kGood, "turbo",
+        turbo                               ? "on: the clock depends on heat and on what the neighbours do"
+        : no_turbo.empty() && boost.empty() ? "not visible"
+                                            : "off",
+        !turbo ? ""
+               : "switch it off while measuring: echo " + std::string(no_turbo == "0" ? "1 > /sys/devices/system/cpu/intel_pstate/no_turbo"
+                                                                                      : "0 > /sys/devices/system/cpu/cpufreq/boost"));
 
     const std::string load = first_line(root + "/proc/loadavg");
-    const double share = std::atof(load.c_str()) / std::max<double>(1, static_cast<double>(parse_cpu_list(first_line(sys + "online")).size()));
-    add(grade_of(share, 0.3, 1e9), "load", load.empty() ? "not visible" : "load average " + load.substr(0, load.find(' ')) + " over the last minute", share > 0.3 ? "wait until it is below a third of the CPUs" : "");
+    const double share =
+        std::atof(load.c_str()) / std::max<double>(1, static_cast<double>(parse_cpu_list(first_line(sys + "online")).size()));
+    add(grade_of(share, 0.3, 1e9), "load",
+        load.empty() ? "not visible" : "load average " + load.substr(0, load.find(' ')) + " over the last minute",
+        share > 0.3 ? "wait until it is below a third of the CPUs" : "");
 
     const std::string cpuinfo = whole_file(root + "/proc/cpuinfo"), host = first_line(root + "/sys/class/dmi/id/sys_vendor");
     const bool guest = (" " + value_of(cpuinfo, "flags") + " ").find(" hypervisor ") != std::string::npos;
-    add(guest ? Grade::kNote : Grade::kGood, "virtual machine", guest ? "yes" + (host.empty() ? "" : ", by " + host) + ": clock, heat and neighbours cannot be seen" : "no",
+    add(guest ? Grade::kNote : Grade::kGood, "virtual machine",
+        guest ? "yes" + (host.empty() ? "" : ", by " + host) + ": clock, heat and neighbours cannot be seen" : "no",
         guest ? "repeat runs at another time of day before sharing results" : "");
 
     const std::vector<int> siblings = parse_cpu_list(first_line(cpu + "topology/thread_siblings_list"));
     add(siblings.size() > 1 ? Grade::kNote : Grade::kGood, "sibling",
-        siblings.size() > 1 ? std::to_string(siblings.size()) + " CPUs share each core: what runs on the sibling slows what is measured" : "a core for each CPU",
+        siblings.size() > 1 ? std::to_string(siblings.size()) + " CPUs share each core: what runs on the sibling slows what is measured"
+                            : "a core for each CPU",
         siblings.size() > 1 ? "keep the siblings idle, or take them offline (cpu<n>/online)" : "");
 
     std::istringstream quota(first_line(root + "/sys/fs/cgroup/cpu.max"));
     double runs = 0, period = 0;
     if (quota >> runs >> period && period > 0) {  // "max" is no number
         const bool tight = runs / period < static_cast<double>(std::max<size_t>(1, cpus.size()));
-        add(runs < period ? Grade::kUnfit : tight ? Grade::kNote : Grade::kGood, "quota", text_of("this container may use %.2g CPUs", runs / period),
+        add(runs < period ? Grade::kUnfit
+            : tight       ? Grade::kNote
+                          : Grade::kGood,
+            "quota", text_of("this container may use %.2g CPUs", runs / period),
             tight ? "raise its CPU limit: at the limit everything stands still for a while" : "");
     }
 
     const std::string pages = first_line(root + "/sys/kernel/mm/transparent_hugepage/enabled");
     const size_t open = pages.find('['), close = pages.find(']');
     const std::string chosen = open < close && close != std::string::npos ? pages.substr(open + 1, close - open - 1) : "not visible";
-    add(chosen == "never" ? Grade::kNote : Grade::kGood, "huge pages", chosen, chosen == "never" ? "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled" : "");
+    add(chosen == "never" ? Grade::kNote : Grade::kGood, "huge pages", chosen,
+        chosen == "never" ? "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled" : "");
 
     const std::string available = value_of(whole_file(root + "/proc/meminfo"), "MemAvailable");
     const double gib = std::atof(available.c_str()) / (1 << 20);
     if (!available.empty()) {
-        add(gib < 1 ? Grade::kUnfit : gib < 4 ? Grade::kNote : Grade::kGood, "memory", text_of("%.1f GiB free", gib), gib < 4 ? "a candidate may ask for 4 GiB" : "");
+        add(gib < 1   ? Grade::kUnfit
+            : gib < 4 ? Grade::kNote
+                      : Grade::kGood,
+            "memory", text_of("%.1f GiB free", gib), gib < 4 ? "a candidate may ask for 4 GiB" : "");
     }
     return findings;
 }
@@ -280,7 +306,8 @@ bool Checkup::fit() const {
 std::string Checkup::json() const {
     nlohmann::ordered_json result = {{"fit", fit()}, {"findings", nlohmann::ordered_json::array()}};
     for (const Finding &finding : findings) {
-        result["findings"].push_back({{"what", finding.what}, {"grade", name_of(finding.grade)}, {"text", finding.text}, {"advice", finding.advice}});
+        result["findings"].push_back(
+            {{"what", finding.what}, {"grade", name_of(finding.grade)}, {"text", finding.text}, {"advice", finding.advice}});
     }
     return result.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }

@@ -18,7 +18,7 @@ std::string features_of(const std::string &cpuinfo);
 
 struct Topology {
     std::string features;
-    int cores = 0, threads = 0;  // online
+    int cores = 0, threads = 0;                        // online
     int64_t l1_bytes = 0, l2_bytes = 0, l3_bytes = 0;  // data or unified, that CPU 0 sees; 0: none, or nobody says
 };
 Topology topology(const std::string &root);

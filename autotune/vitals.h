@@ -25,7 +25,8 @@ struct ProcessTimes {
 ProcessTimes parse_process(const std::string &text);
 
 /// How much of the time that this process slept others have used, on `cpus` and elsewhere. `names`: the busiest of them, for people.
-std::vector<Finding> other_load(const std::map<int, CpuTimes> &before, const std::map<int, CpuTimes> &after, const std::vector<int> &cpus, const std::string &names);
+std::vector<Finding> other_load(
+    const std::map<int, CpuTimes> &before, const std::map<int, CpuTimes> &after, const std::vector<int> &cpus, const std::string &names);
 
 /// Of times of equal pieces of work.
 struct Steadiness {

@@ -33,9 +33,9 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 constexpr int kEntrySchema = 1;
-constexpr double kStartSeconds = 30;           // for a generator that is only asked who it is
-constexpr std::chrono::hours kLeftOver{1};     // work folders of killed builders that are older go
-constexpr uint64_t kFullBytes = 1ull << 20;    // a disk with less free space than that makes compilers fail
+constexpr double kStartSeconds = 30;         // for a generator that is only asked who it is
+constexpr std::chrono::hours kLeftOver{1};   // work folders of killed builders that are older go
+constexpr uint64_t kFullBytes = 1ull << 20;  // a disk with less free space than that makes compilers fail
 constexpr size_t kMostWords = 2000;
 
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
@@ -120,7 +120,8 @@ Generator identify(const std::string &generator) {
     const std::string words = last_words(said), name = "Halide ";
     const size_t at = words.rfind(name);
     if (!exit.ok() || at == std::string::npos) {
-        throw Error("the generator " + generator + " does not say which Halide it is made with (--version): " + exit.text + (words.empty() ? "" : ", ") + words);
+        throw Error("the generator " + generator + " does not say which Halide it is made with (--version): " + exit.text +
+                    (words.empty() ? "" : ", ") + words);
     }
     const std::optional<std::string> bytes = read_file(generator);
     if (!bytes) throw Error("cannot read the generator " + generator + ": " + std::strerror(errno));
@@ -140,7 +141,8 @@ public:
         for (const fs::directory_entry &entry : fs::directory_iterator(folder_, error)) {
             std::error_code gone;
             const bool work = entry.path().filename().string().compare(0, 6, ".work.") == 0;
-            if (work && fs::file_time_type::clock::now() - entry.last_write_time(gone) > kLeftOver && !gone) fs::remove_all(entry.path(), gone);
+            if (work && fs::file_time_type::clock::now() - entry.last_write_time(gone) > kLeftOver && !gone)
+                fs::remove_all(entry.path(), gone);
         }
     }
 
@@ -175,8 +177,8 @@ public:
     /// Makes the work folder, with candidate.so in it if there is one, the entry of the key.
     void keep(const std::string &key, const WorkFolder &work, Built *built) const {
         const std::string entry = folder_ + "/" + name_of_content(key);
-        json fields = {{"schema", kEntrySchema}, {"key", key}, {"status", name_of(built->status)}, {"hash", built->hash}, {"error", built->error},
-            {"seconds", built->seconds}};
+        json fields = {{"schema", kEntrySchema}, {"key", key}, {"status", name_of(built->status)}, {"hash", built->hash},
+            {"error", built->error}, {"seconds", built->seconds}};
         if (built->status == Status::kOk) {
             const std::optional<std::string> object = read_file(work.path() + "/candidate.so");
             if (!object) throw Error("cannot read " + work.path() + "/candidate.so: " + std::strerror(errno));
@@ -206,7 +208,8 @@ private:
 
 class ProcessBuilder : public Builder {
 public:
-    explicit ProcessBuilder(const BuilderOptions &options) : options_(options), generator_(identify(options.generator)), cache_(options.cache) {}
+    explicit ProcessBuilder(const BuilderOptions &options)
+        : options_(options), generator_(identify(options.generator)), cache_(options.cache) {}
 
     std::vector<Built> build(
         const std::vector<Request> &requests, const std::function<void(size_t)> &done, const std::atomic<bool> *stop) override;
@@ -290,8 +293,8 @@ std::vector<Built> ProcessBuilder::build(
     std::vector<std::pair<std::string, std::vector<size_t>>> tasks;
     std::map<std::string, size_t> task_of;
     for (size_t i = 0; i < requests.size(); i++) {
-        const std::string key = "generator " + generator_.hash + "\nhalide " + generator_.halide + "\narguments " + requests[i].kernel->arguments +
-                                "\nconfig " + compiled_part(requests[i]) + "\n";
+        const std::string key = "generator " + generator_.hash + "\nhalide " + generator_.halide + "\narguments " +
+                                requests[i].kernel->arguments + "\nconfig " + compiled_part(requests[i]) + "\n";
         const auto [it, is_new] = task_of.emplace(key, tasks.size());
         if (is_new) tasks.push_back({key, {}});
         tasks[it->second].second.push_back(i);

@@ -19,8 +19,9 @@ struct Request {
 
 struct Built {
     Status status = Status::kSkipped;
-    std::string path;    // shared object with the function candidate_argv(void **)
-    std::string hash;    // of the object file, which holds no name or path of its configuration; 16 hex digits: equal objects are one candidate
+    std::string path;  // shared object with the function candidate_argv(void **)
+    std::string
+        hash;  // of the object file, which holds no name or path of its configuration; 16 hex digits: equal objects are one candidate
     std::string error;   // the last lines of what the generator or linker said
     double seconds = 0;  // that the compiler and linker took, now or when the object came into the cache
     bool cached = false;
@@ -36,9 +37,10 @@ public:
 
 struct BuilderOptions {
     std::string generator;
-    std::string cache;     // a folder for nothing else; an entry is a folder in it, made beside and renamed: a killed build leaves nothing half
-    int jobs = 0;          // 0: CPUs of the affinity mask
-    double seconds = 60;   // per candidate, generator and linker together
+    std::string
+        cache;     // a folder for nothing else; an entry is a folder in it, made beside and renamed: a killed build leaves nothing half
+    int jobs = 0;  // 0: CPUs of the affinity mask
+    double seconds = 60;                 // per candidate, generator and linker together
     uint64_t memory_bytes = 4ull << 30;  // address space of the generator
     std::string linker = "ld";           // <linker> -shared -o OUT IN; c++ would do, and takes ten times as long
 };

@@ -82,7 +82,8 @@ struct StartError {
     }
     in = fcntl(in, F_DUPFD_CLOEXEC, 3);  // out of the way, should this process have been started without stdin or stdout
     out = fcntl(out, F_DUPFD_CLOEXEC, 3);
-    if (dup2(in, STDIN_FILENO) < 0 || dup2(out, STDOUT_FILENO) < 0 || (options.merge_stderr && dup2(out, STDERR_FILENO) < 0)) fail("no pipe");
+    if (dup2(in, STDIN_FILENO) < 0 || dup2(out, STDOUT_FILENO) < 0 || (options.merge_stderr && dup2(out, STDERR_FILENO) < 0))
+        fail("no pipe");
     execvp(argv[0], argv);
     fail(nullptr);
     _exit(127);  // for compilers that do not see that a lambda does not return
@@ -91,11 +92,11 @@ struct StartError {
 }  // namespace
 
 struct Child::State {
-    pid_t pid = -1;     // -1: not started, or reaped
-    int pidfd = -1;     // readable when the child has ended; -1 where the kernel has none
-    int input = -1;     // a socket, since writing to it can be told not to raise SIGPIPE
-    int output = -1;    // non-blocking; -1: at its end
-    std::string text;   // printed, not yet taken
+    pid_t pid = -1;    // -1: not started, or reaped
+    int pidfd = -1;    // readable when the child has ended; -1 where the kernel has none
+    int input = -1;    // a socket, since writing to it can be told not to raise SIGPIPE
+    int output = -1;   // non-blocking; -1: at its end
+    std::string text;  // printed, not yet taken
     Exit exit;
     const std::atomic<bool> *stop = nullptr;
 

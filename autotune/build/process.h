@@ -17,9 +17,9 @@ struct Exit {
 
 struct ChildOptions {
     std::vector<std::string> argv;
-    uint64_t memory_bytes = 0;  // address space limit, 0 = none
-    bool merge_stderr = false;  // stderr into the captured output; else it is inherited
-    int cpu = -1;               // pin to this CPU
+    uint64_t memory_bytes = 0;                // address space limit, 0 = none
+    bool merge_stderr = false;                // stderr into the captured output; else it is inherited
+    int cpu = -1;                             // pin to this CPU
     const std::atomic<bool> *stop = nullptr;  // once it is set, a wait for the child kills it
 };
 

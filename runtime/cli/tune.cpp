@@ -36,6 +36,7 @@ void find_paths(TunePaths &paths) {
 void add_tune(CLI::App &app) {
     CLI::App &tune = *app.add_subcommand("tune", "Find, keep and choose kernel configurations for this machine");
     tune.require_subcommand(1);
+    add_doctor(app);
 }
 
 }  // namespace gdn::cli

@@ -20,4 +20,6 @@ void add_path_options(CLI::App &app, TunePaths &paths);
 /// needs none.
 void find_paths(TunePaths &paths);
 
+void add_doctor(CLI::App &app);
+
 }  // namespace gdn::cli

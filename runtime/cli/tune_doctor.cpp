@@ -18,9 +18,16 @@ void print(const tune::Checkup &checkup) {
     for (const tune::Finding &finding : checkup.findings) width = std::max(width, finding.what.size());
     for (const tune::Finding &finding : checkup.findings) {
         const bool good = finding.grade == Grade::kGood, unfit = finding.grade == Grade::kUnfit;
-        std::printf("  %s%-5s%s  %-*s  %s\n", good ? s.good : unfit ? s.bad : s.bold, good ? "good" : unfit ? "unfit" : "note", s.off,
-            static_cast<int>(width), finding.what.c_str(), finding.text.c_str());
-        if (!finding.advice.empty()) std::printf("  %5s  %*s  %s%s%s\n", "", static_cast<int>(width), "", s.dim, finding.advice.c_str(), s.off);
+        std::printf("  %s%-5s%s  %-*s  %s\n",
+            good    ? s.good
+            : unfit ? s.bad
+                    : s.bold,
+            good    ? "good"
+            : unfit ? "unfit"
+                    : "note",
+            s.off, static_cast<int>(width), finding.what.c_str(), finding.text.c_str());
+        if (!finding.advice.empty())
+            std::printf("  %5s  %*s  %s%s%s\n", "", static_cast<int>(width), "", s.dim, finding.advice.c_str(), s.off);
     }
 }
 

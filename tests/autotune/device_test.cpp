@@ -122,7 +122,8 @@ TEST(Machine, TopologyFromFiles) {
         put(root, folder + "type", caches[i][1]);
         put(root, folder + "size", caches[i][2]);
     }
-    put(root, "/proc/cpuinfo", "processor\t: 0\nmodel name\t: X\nflags\t\t: fpu sse2 avx2 avx md_clear fma hypervisor\n\nprocessor\t: 1\nflags\t\t: none");
+    put(root, "/proc/cpuinfo",
+        "processor\t: 0\nmodel name\t: X\nflags\t\t: fpu sse2 avx2 avx md_clear fma hypervisor\n\nprocessor\t: 1\nflags\t\t: none");
     const Topology t = topology(root.path());
     EXPECT_EQ(t.threads, 5);
     EXPECT_EQ(t.cores, 3);
