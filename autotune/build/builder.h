@@ -45,8 +45,8 @@ struct BuilderOptions {
     std::string linker = "ld";           // <linker> -shared -o OUT IN; c++ would do, and takes ten times as long
 };
 
-/// Cache key: content of the generator, kernel arguments (target included), compile-time configuration, Halide's version. What the generator
-/// refuses is remembered as well as what it makes. Throws Error if the cache folder cannot be written or the generator does not run.
+/// Cache key: content of the generator, kernel arguments (target included), compile-time configuration, Halide's version. What the
+/// generator refuses is remembered as well as what it makes. Throws Error if the cache folder cannot be written or the generator does not run.
 std::unique_ptr<Builder> make_builder(const BuilderOptions &options);
 /// Of the generator's bytes and Halide's version: what a kernel was made with. 32 hex digits. Throws Error.
 std::string generator_hash(const std::string &generator);

@@ -1,4 +1,4 @@
-// FNV-1a of 128 bits (Fowler, Noll, Vo): names for contents. Nobody's enemy: where a wrong match would matter, the contents are compared too.
+// FNV-1a of 128 bits (Fowler, Noll, Vo): names for contents. Where a wrong match would matter, the contents are compared too.
 #pragma once
 #include <cstdint>
 #include <string>

@@ -34,12 +34,13 @@ public:
 
     /// False once the child does not read any more.
     bool write_line(const std::string &line);
-    /// The next line, or the rest without a line end; false after `seconds` (the child is killed, exit() says kTimeout) or when the child has
-    /// ended.
+    /// The next line, or the rest without a line end; false after `seconds` (the child is killed, exit() says kTimeout) or when the child
+    /// has ended.
     bool read_line(std::string *line, double seconds);
     /// Non-blocking: whether it has ended.
     bool ended();
-    /// Closes its input and returns everything it printed until it ended or `seconds` passed (then it is killed). Of very much output the end.
+    /// Closes its input and returns everything it printed until it ended or `seconds` passed (then it is killed). Of very much output the
+    /// end.
     std::string read_all(double seconds);
     void kill();
     /// Closes its input and waits; a child that still runs after ten seconds is killed.
