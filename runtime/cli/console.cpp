@@ -1,5 +1,6 @@
 #include "console.h"
 
+#include <atomic>
 #include <csignal>
 #include <cstdarg>
 #include <cstdio>
@@ -14,9 +15,10 @@
 namespace gdn::cli {
 namespace {
 
-volatile std::sig_atomic_t interrupted = 0;
+std::atomic<bool> interrupted{false};
+static_assert(std::atomic<bool>::is_always_lock_free, "a signal handler sets it");
 
-void on_interrupt(int) { interrupted = 1; }
+void on_interrupt(int) { interrupted = true; }
 
 bool wants_colour() {
     const char *no_color = std::getenv("NO_COLOR");
@@ -41,6 +43,8 @@ void catch_interrupts() {
     sigaction(SIGINT, &action, nullptr);
     sigaction(SIGTERM, &action, nullptr);
 }
+
+const std::atomic<bool> &interrupt_flag() { return interrupted; }
 
 void check_interrupt() {
     if (interrupted) throw Failure(kExitInterrupted, "interrupted");

@@ -1,5 +1,6 @@
 // The terminal: colour where it is wanted, progress where someone watches, and Ctrl-C.
 #pragma once
+#include <atomic>
 #include <string>
 
 namespace gdn::cli {
@@ -14,6 +15,9 @@ const Style &style();
 void catch_interrupts();
 /// Throws Failure(kExitInterrupted) once Ctrl-C was pressed.
 void check_interrupt();
+
+/// The flag itself, for loops that end by themselves.
+const std::atomic<bool> &interrupt_flag();
 
 /// One line on stderr with the share done and the time that remains. Appears only on a terminal, and only after a second.
 class Progress {

@@ -22,6 +22,9 @@
 #endif
 #include "operator.h"
 #include "tests/support/metric.h"
+#ifdef GDN_HAS_TUNE
+#include "tune_demo.h"
+#endif
 
 namespace gdn::cli {
 namespace {
@@ -43,6 +46,7 @@ constexpr bool kExplain = true;
 struct Options {
     std::string file, target = "auto";
     int threads = 1;
+    double tune_seconds = 60;
 };
 
 /// Seeded tables that turn bytes into q, k, v and gate logits.
@@ -420,6 +424,22 @@ void run(const Options &options) {
     std::printf("    and goes on with its gates closed, each byte drawn from its own guess:\n%s", s.dim);
     print_wrapped(story.substr(static_cast<size_t>(T - 60)).substr(0, 60) + " ..." + story.substr(static_cast<size_t>(T)), 6, 100);
     std::printf("%s", s.off);
+
+#ifdef GDN_HAS_TUNE
+    if (options.tune_seconds > 0) {
+        std::vector<std::string> kernels;
+        std::string target;
+        for (const Piece *call : {&piece, &token}) {
+            const nlohmann::ordered_json explanation = explain(memory.context, memory.args(*call));
+            target = explanation["target"];
+            for (const auto &kernel : explanation["kernels"]) {
+                const std::string symbol = kernel["kernel"], name = symbol.substr(5, symbol.find("__") - 5);  // after "gdnk_"
+                if (std::find(kernels.begin(), kernels.end(), name) == kernels.end()) kernels.push_back(name);
+            }
+        }
+        demo_tuning(kernels, target, options.tune_seconds);
+    }
+#endif
 }
 
 }  // namespace
@@ -431,6 +451,9 @@ void add_demo(CLI::App &app) {
     command.add_option("FILE", options->file, "Any text [the Book of Genesis]")->check(CLI::ExistingFile);
     command.add_option("--threads", options->threads, "Threads of the context")->check(CLI::Range(1, 1024))->capture_default_str();
     command.add_option("--target", options->target, "Target of `gdn info`, or auto")->capture_default_str();
+#ifdef GDN_HAS_TUNE
+    command.add_option("--tune", options->tune_seconds, "Seconds of tuning at the end; 0: none")->check(CLI::NonNegativeNumber)->capture_default_str();
+#endif
     command.footer("Examples:\n  gdn demo\n  gdn demo README.md --target x86_avx2");
     command.callback([options] { run(*options); });
 }

@@ -207,7 +207,7 @@ TEST(Verify, WithinBounds) {
 
 TEST(Verify, FailureIsFour) {
     for (const char *arguments : {"verify --variant kda --dtype f32 --target auto", "bench chunk --tokens 64 --json", "bench step",
-             "bench block", "demo " GDN_TEST_DATA_DIR "/genesis.txt"}) {
+             "bench block", "demo --tune 0 " GDN_TEST_DATA_DIR "/genesis.txt"}) {
         Invocation what = with(arguments);
         what.environment = {{"LD_PRELOAD", GDN_IDLE_OPERATOR}, {"ASAN_OPTIONS", "verify_asan_link_order=0"}};
         const Outcome outcome = run(what);
@@ -267,7 +267,7 @@ TEST(Demo, ReadsAText) {
     std::ofstream file(path);
     for (int i = 0; i < 60; i++) file << "And God said, Let there be light: and there was light. ";
     file.close();
-    const Outcome outcome = gdn("demo " + path);
+    const Outcome outcome = gdn("demo --tune 0 " + path);
     EXPECT_EQ(outcome.code, 0) << outcome.err;
     for (const char *part :
         {"ok (bound", "Prefill", "Decode", "of this core's peak", "core_chunk", "core_step", "it guessed", "The operator alone"})

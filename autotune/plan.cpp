@@ -1,0 +1,99 @@
+#include "autotune/plan.h"
+
+#include <algorithm>
+#include <set>
+
+namespace gdn::tune {
+
+std::vector<std::string> searched_parameters(const Kernel &kernel, const std::vector<Shape> &shapes) {
+    bool threads = false, ragged = false, long_enough = false;
+    for (const Shape &shape : shapes) {
+        threads |= shape.threads > 1;
+        ragged |= shape.T % 8 != 0;
+        long_enough |= shape.T > 8;
+    }
+    std::vector<std::string> names;
+    for (const Parameter &p : kernel.space.parameters()) {
+        if (p.values.size() < 2) continue;
+        const bool shown = p.kind != Kind::kRuntime                                ? true
+                           : p.name == "task_grain" || p.name == "v_slice_min"    ? threads
+                           : p.name == "short_steps" || p.name == "tail_steps"    ? ragged
+                                                                                   : long_enough;
+        if (shown) names.push_back(p.name);
+    }
+    return names;
+}
+
+namespace {
+
+std::vector<Shape> shapes_of(const Kernel &kernel, LengthClass c, const PlanRequest &request) {
+    std::vector<Shape> shapes;
+    if (request.shapes.empty()) {
+        shapes = default_shapes(kernel, c);
+        for (Shape &shape : shapes) shape.threads = request.threads;
+        return shapes;
+    }
+    for (const std::string &text : request.shapes) {
+        for (const Shape &shape : parse_shapes(text)) {
+            if (class_of(kernel, shape) == c) shapes.push_back(shape);
+        }
+    }
+    return shapes;
+}
+
+}  // namespace
+
+std::vector<SessionTask> plan_tasks(const std::vector<Kernel> &kernels, const PlanRequest &request) {
+    std::vector<Kernel> chosen;
+    std::set<std::pair<std::string, std::string>> seen;
+    for (const std::string &glob : request.globs.empty() ? std::vector<std::string>{"*"} : request.globs) {
+        for (Kernel &kernel : select_kernels(kernels, glob, request.target)) {
+            if (seen.insert({kernel.name, kernel.target}).second) chosen.push_back(std::move(kernel));
+        }
+    }
+    std::vector<SessionTask> tasks;
+    std::string why = "there is nothing to tune";
+    for (const Kernel &kernel : chosen) {
+        for (const LengthClass c : classes_of(kernel.family)) {
+            if (!request.classes.empty() && !std::count(request.classes.begin(), request.classes.end(), c)) continue;
+            const std::vector<Shape> shapes = shapes_of(kernel, c, request);
+            if (shapes.empty()) {
+                why = "no shape that was given belongs to " + kernel.name;
+                continue;
+            }
+            const std::vector<std::string> parameters = request.parameters.empty() ? searched_parameters(kernel, shapes) : request.parameters;
+            if (parameters.empty()) {
+                why = "nothing of " + kernel.name + " can be varied";
+                continue;
+            }
+            SessionTask t;
+            t.kernel = kernel;
+            t.weight = weight_of(kernel);
+            t.task.kernel = kernel.name;
+            t.task.target = kernel.target;
+            t.task.length_class = c;
+            t.task.shapes = shapes;
+            t.task.default_config = kernel.space.config(kernel.space.default_point());
+            // What is not searched stays at the base; a base outside the space is found here.
+            Config base = t.task.default_config;
+            for (const auto &[name, value] : request.base) base[name] = value;
+            kernel.space.point(base);
+            std::map<std::string, std::vector<int>> values;
+            for (const auto &[name, value] : request.base) values[name] = {value};
+            for (const std::string &name : parameters) values.erase(name);
+            for (const auto &[name, list] : request.values) values[name] = list;
+            t.task.space = kernel.space.restricted(values).with_parameters(parameters);
+            t.task.kernel_arguments = kernel.arguments;
+            t.task.searcher = request.searcher;
+            t.task.seed = request.seed;
+            t.task.batch = request.batch;
+            t.task.shard = request.shard;
+            t.task.shards = request.shards;
+            tasks.push_back(std::move(t));
+        }
+    }
+    if (tasks.empty()) throw Error(why);
+    return tasks;
+}
+
+}  // namespace gdn::tune

@@ -1,0 +1,120 @@
+#include "autotune/session.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+namespace gdn::tune {
+
+namespace {
+
+double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+// What a final phase may take, until one has been timed.
+constexpr double kFinalSeconds = 4;
+
+std::vector<Point> start_points(const Space &space, const std::vector<Config> &configs) {
+    std::vector<Point> points{space.default_point()};
+    for (const Config &config : configs) {
+        Config known;
+        for (const Parameter &p : space.parameters()) {
+            if (const auto it = config.find(p.name); it != config.end()) known[p.name] = it->second;
+        }
+        try {
+            points.push_back(space.point(known));
+        } catch (const Error &) {
+            // another kernel's configuration: not a point here
+        }
+    }
+    return points;
+}
+
+}  // namespace
+
+double weight_of(const Kernel &kernel) {
+    static const std::map<std::string, double> kShares = {{"core_chunk", 1}, {"core_step", 1}, {"core_pending", 1}, {"core_block", 0.3},
+        {"stage", 0.1}, {"short_conv", 0.05}, {"short_conv_step", 0.05}, {"gated_norm", 0.03}};
+    const auto it = kShares.find(kernel.family);
+    return it == kShares.end() ? 0.01 : it->second;
+}
+
+int next_task(const std::vector<TaskProgress> &tasks) {
+    int best = -1;
+    double best_gain = -1;
+    for (size_t i = 0; i < tasks.size(); i++) {
+        const TaskProgress &t = tasks[i];
+        if (t.exhausted) continue;
+        double gain = INFINITY;  // not begun
+        if (t.last_slice) {
+            const double last = std::log(t.before / t.best) / static_cast<double>(t.last_slice);
+            gain = t.weight * std::max(last, 0.02 / static_cast<double>(t.evaluations));
+        } else {
+            gain = 1e9 * t.weight;
+        }
+        if (gain > best_gain) {
+            best = static_cast<int>(i);
+            best_gain = gain;
+        }
+    }
+    return best;
+}
+
+std::vector<TuneResult> run_session(const std::vector<SessionTask> &tasks, Builder &builder, Measurer &measurer, Journal &journal,
+    const SessionOptions &options, const std::atomic<bool> &stop) {
+    const double start = now();
+    std::vector<TuneResult> results(tasks.size());
+    std::vector<TaskProgress> state(tasks.size());
+    for (size_t i = 0; i < tasks.size(); i++) {
+        state[i].weight = tasks[i].weight;
+        state[i].exhausted = journal.finished(journal.task(tasks[i].task)).done;
+    }
+    double final_seconds = kFinalSeconds;
+    const auto left = [&]() -> double {
+        if (options.budget.seconds <= 0) return INFINITY;
+        return options.budget.seconds - (now() - start) - final_seconds * static_cast<double>(tasks.size());
+    };
+    const auto reporter = [&](size_t i) {
+        return [&, i](Progress progress) {
+            progress.seconds_left = options.budget.seconds > 0 ? std::max(0.0, options.budget.seconds - (now() - start)) : -1;
+            if (options.progress) options.progress(i, progress);
+        };
+    };
+
+    // One task: no need to cut its search.
+    const bool whole = tasks.size() == 1;
+    while (!stop) {
+        const int i = next_task(state);
+        if (i < 0 || left() <= 0) break;
+        const SessionTask &t = tasks[static_cast<size_t>(i)];
+        TaskProgress &s = state[static_cast<size_t>(i)];
+        Budget budget = options.budget;
+        budget.seconds = std::isfinite(left()) ? std::max(left(), 0.001) : 0;
+        if (!whole) {
+            const uint64_t slice = s.evaluations + 2 * std::max<size_t>(t.task.batch, 1);
+            budget.evaluations = options.budget.evaluations ? std::min(options.budget.evaluations, slice) : slice;
+        }
+        const auto searcher = make_searcher(t.task.searcher, t.task.space, t.task.seed, start_points(t.task.space, options.start));
+        TuneResult &result = results[static_cast<size_t>(i)];
+        result = search(t.task, t.kernel, *searcher, builder, measurer, journal, budget, options.measure, reporter(static_cast<size_t>(i)), stop);
+        s.before = s.best;
+        if (result.winner.status == Status::kOk && result.winner.cost.samples) s.best = std::min(s.best, result.winner.cost.value);
+        s.last_slice = result.evaluations - s.evaluations;
+        s.evaluations = result.evaluations;
+        // The search ended by itself before its slice was over, or had no more to ask.
+        s.exhausted = whole || s.evaluations < budget.evaluations || (options.budget.evaluations && s.evaluations >= options.budget.evaluations);
+    }
+    for (size_t i = 0; i < tasks.size() && !stop; i++) {
+        const double begin = now();
+        const bool recorded = journal.finished(journal.task(tasks[i].task)).done;
+        const uint64_t evaluations = results[i].evaluations;
+        results[i] = finish(tasks[i].task, tasks[i].kernel, builder, measurer, journal, options.measure, reporter(i), stop);
+        results[i].evaluations = std::max(results[i].evaluations, evaluations);
+        if (!recorded) final_seconds = now() - begin;
+    }
+    if (stop) {
+        for (TuneResult &result : results) result.interrupted = true;
+    }
+    return results;
+}
+
+}  // namespace gdn::tune

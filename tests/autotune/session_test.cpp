@@ -1,0 +1,143 @@
+// Tasks that share a budget, and how requests become tasks.
+#include <cstdlib>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "autotune/plan.h"
+
+namespace gdn::tune {
+namespace {
+
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+const std::vector<Kernel> &kernels() {
+    static const std::vector<Kernel> list = list_kernels(GDN_GENERATOR, GDN_SOURCE_DIR "/generators/kernels.json");
+    return list;
+}
+
+PlanRequest request(const std::string &glob) {
+    PlanRequest r;
+    r.globs = {glob};
+    r.target = "x86_avx2";
+    return r;
+}
+
+std::string refusal(const PlanRequest &r) {
+    try {
+        plan_tasks(kernels(), r);
+    } catch (const Error &error) {
+        return error.what();
+    }
+    return "accepted";
+}
+
+std::vector<std::string> names(const Space &space) {
+    std::vector<std::string> list;
+    for (const Parameter &p : space.parameters()) list.push_back(p.name);
+    return list;
+}
+
+TEST(NextTask, BeginsEveryTaskHeaviestFirst) {
+    std::vector<TaskProgress> tasks(3);
+    tasks[0].weight = 0.1, tasks[1].weight = 1, tasks[2].weight = 0.5;
+    std::vector<int> order;
+    for (int i = 0; i < 3; i++) {
+        order.push_back(next_task(tasks));
+        TaskProgress &t = tasks[static_cast<size_t>(order.back())];
+        t.evaluations = t.last_slice = 16;
+    }
+    EXPECT_THAT(order, ElementsAre(1, 2, 0));
+}
+
+TEST(NextTask, GoesWhereTheLastSliceGainedMost) {
+    std::vector<TaskProgress> tasks(2);
+    for (TaskProgress &t : tasks) t.evaluations = t.last_slice = 16;
+    tasks[0].before = 1, tasks[0].best = 0.98;
+    tasks[1].before = 1, tasks[1].best = 0.9;
+    EXPECT_EQ(next_task(tasks), 1);
+    tasks[1].weight = 0.05;  // but little of the time goes through it
+    EXPECT_EQ(next_task(tasks), 0);
+}
+
+TEST(NextTask, NobodyStarves) {
+    std::vector<TaskProgress> tasks(2);
+    for (TaskProgress &t : tasks) t.evaluations = t.last_slice = 16;
+    tasks[1].weight = 0.5;
+    int of[2] = {0, 0};
+    for (int i = 0; i < 60; i++) {  // nobody gains any more
+        const int next = next_task(tasks);
+        of[next]++;
+        tasks[static_cast<size_t>(next)].evaluations += 16;
+    }
+    EXPECT_GT(of[1], 10);
+    EXPECT_GT(of[0], of[1]);
+}
+
+TEST(NextTask, ExhaustedTasksAreLeft) {
+    std::vector<TaskProgress> tasks(2);
+    tasks[0].exhausted = true;
+    EXPECT_EQ(next_task(tasks), 1);
+    tasks[1].exhausted = true;
+    EXPECT_EQ(next_task(tasks), -1);
+}
+
+TEST(Plan, ATaskPerClass) {
+    const std::vector<SessionTask> tasks = plan_tasks(kernels(), request("core_chunk_channel_tied_128x128"));
+    ASSERT_EQ(tasks.size(), 2u);
+    EXPECT_EQ(tasks[0].task.name(), "core_chunk_channel_tied_128x128 x86_avx2 short");
+    EXPECT_EQ(tasks[1].task.name(), "core_chunk_channel_tied_128x128 x86_avx2 long");
+    for (const SessionTask &t : tasks) {
+        for (const Shape &shape : t.task.shapes) EXPECT_EQ(class_of(t.kernel, shape), t.task.length_class) << text_of(shape);
+        EXPECT_THAT(names(t.task.space), Contains("time_block"));
+        EXPECT_THAT(names(t.task.space), Not(Contains("task_grain"))) << "one thread has no use for it";
+    }
+}
+
+TEST(Plan, ThreadsAndRaggedLengthsBringTheirParameters) {
+    PlanRequest r = request("core_chunk_channel_tied_128x128");
+    r.shapes = {"T=500,H=4,threads=2"};
+    const std::vector<SessionTask> tasks = plan_tasks(kernels(), r);
+    ASSERT_EQ(tasks.size(), 1u);
+    for (const char *name : {"task_grain", "v_slice_min", "tail_steps"}) EXPECT_THAT(names(tasks[0].task.space), Contains(name));
+}
+
+TEST(Plan, ConfigurationsAreComplete) {
+    PlanRequest r = request("core_chunk_channel_tied_128x128");
+    r.parameters = {"rows"};
+    r.base = {{"state_rows", 8}};
+    const SessionTask t = plan_tasks(kernels(), r).at(0);
+    EXPECT_THAT(names(t.task.space), ElementsAre("rows"));
+    const Config config = t.task.space.config(t.task.space.default_point());
+    EXPECT_EQ(config.size(), t.kernel.space.parameters().size());
+    EXPECT_EQ(config.at("state_rows"), 8);
+    EXPECT_EQ(t.task.default_config.at("state_rows"), 4) << "the anchor is the default, not the base";
+}
+
+TEST(Plan, NamesWhatIsWrong) {
+    EXPECT_THAT(refusal(request("core_chunk_channel_tied_128x129")), HasSubstr("core_chunk_channel_tied_128x128"));
+    EXPECT_THAT(refusal(request("map_copy_f32")), HasSubstr("map_copy_f32"));
+    PlanRequest r = request("core_chunk_channel_tied_128x128");
+    r.target = "x86_avx1024";
+    EXPECT_THAT(refusal(r), HasSubstr("x86_avx1024"));
+    r = request("core_chunk_channel_tied_128x128");
+    r.values = {{"rose", {4}}};
+    EXPECT_THAT(refusal(r), HasSubstr("rose"));
+    r.values = {{"rows", {5}}};
+    EXPECT_THAT(refusal(r), HasSubstr("5"));
+    r.values = {{"rows", {8}}, {"cols", {64}}};  // 64 accumulators of AVX2
+    EXPECT_THAT(refusal(r), HasSubstr("registers"));
+    r.values = {};
+    r.base = {{"rows", 3}};
+    EXPECT_THAT(refusal(r), HasSubstr("3"));
+    r.base = {};
+    r.shapes = {"T=1"};
+    r.classes = {LengthClass::kLong};
+    EXPECT_NE(refusal(r), "accepted");
+}
+
+}  // namespace
+}  // namespace gdn::tune

@@ -1,0 +1,116 @@
+// gdn tune run, list and replay, on real candidates. Nothing is asserted about times.
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "program.h"
+
+namespace gdn_test {
+namespace {
+
+using ::testing::HasSubstr;
+using nlohmann::json;
+namespace fs = std::filesystem;
+
+class TuneRun : public ::testing::Test {
+protected:
+    void SetUp() override {
+        std::string name = (fs::temp_directory_path() / "gdn_tune_XXXXXX").string();
+        folder_ = mkdtemp(name.data());
+    }
+    void TearDown() override { fs::remove_all(folder_); }
+
+    /// Two values of one parameter, a small shape: seconds, not minutes.
+    std::string small(const std::string &more) const {
+        return "tune run gated_norm_f32_f32 --target x86_avx2 --force --rounds 3 --cache " + folder_.string() + "/cache --journal " + journal() + " " + more;
+    }
+    std::string journal() const { return folder_.string() + "/tune.db"; }
+
+    fs::path folder_;
+};
+
+TEST_F(TuneRun, FindsAWinnerAndKeepsTheJournal) {
+    const Outcome outcome = gdn(small("--search exhaustive --json"));
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    const json result = json::parse(outcome.out)["tasks"].at(0);
+    EXPECT_EQ(result["result"]["evaluations"], result["valid_points"]);
+    EXPECT_GT(result["result"]["cost"], 0);
+    EXPECT_TRUE(fs::exists(journal()));
+
+    const Outcome again = gdn(small("--search exhaustive"));
+    EXPECT_EQ(again.code, 2);
+    EXPECT_THAT(again.err, HasSubstr("--resume"));
+    const Outcome resumed = gdn(small("--search exhaustive --resume --json"));
+    ASSERT_EQ(resumed.code, 0) << resumed.err;
+    EXPECT_EQ(json::parse(resumed.out)["tasks"].at(0)["result"]["config"], result["result"]["config"]);
+
+    const Outcome other = gdn(small("--search random --seed 3 --resume"));
+    EXPECT_NE(other.code, 0) << "another search than the journal's";
+    EXPECT_THAT(other.err, HasSubstr("search"));
+}
+
+TEST_F(TuneRun, InterruptKeepsTheJournal) {
+    Invocation run_long;
+    std::string arguments = "tune run core_step_channel_tied_128x128_kfirst --target x86_avx2 --force --batch 1 --rounds 1000 --cache " + folder_.string() +
+                            "/cache --journal " + journal();
+    for (size_t at = 0; at < arguments.size();) {
+        const size_t end = std::min(arguments.find(' ', at), arguments.size());
+        run_long.arguments.push_back(arguments.substr(at, end - at));
+        at = end + 1;
+    }
+    run_long.interrupt_after = 4;
+    const Outcome outcome = run(run_long);
+    EXPECT_EQ(outcome.code, 5) << outcome.err;
+    EXPECT_THAT(outcome.err, HasSubstr("--resume"));
+    EXPECT_TRUE(fs::exists(journal()));
+}
+
+TEST_F(TuneRun, BadInputSaysWhatAndChangesNothing) {
+    const auto refused = [&](const std::string &arguments, int code, const std::string &text) {
+        const Outcome outcome = gdn(arguments + " --force --journal " + journal() + " --cache " + folder_.string() + "/cache");
+        EXPECT_EQ(outcome.code, code) << arguments << "\n" << outcome.err;
+        EXPECT_THAT(outcome.err, HasSubstr(text)) << arguments;
+        EXPECT_FALSE(fs::exists(journal())) << arguments;
+    };
+    refused("tune run core_chunk_channel_tied_128x12 --target x86_avx2", 2, "core_chunk_channel_tied_128x128");
+    refused("tune run gated_norm_f32_f32 --target x86_avx1024", 3, "x86_avx1024");
+    refused("tune run gated_norm_f32_f32 --target x86_avx2 --values sums=3", 2, "3");
+    refused("tune run gated_norm_f32_f32 --target x86_avx2 --values some=3", 2, "some");
+    refused("tune run gated_norm_f32_f32 --target x86_avx2 --values sums=x", 2, "x");
+    refused("tune run gated_norm_f32_f32 --target x86_avx2 --time soon", 2, "soon");
+    refused("tune run gated_norm_f32_f32 --target x86_avx2 --shard 4/4", 2, "4/4");
+    refused("tune run gated_norm_f32_f32 --target x86_avx2 --shape T=banana", 2, "banana");
+    refused("tune run gated_norm_f32_f32 --target x86_avx2 --search clairvoyant", 2, "clairvoyant");
+    refused("tune run map_copy_f32 --target x86_avx2", 2, "map_copy_f32");
+    refused("tune run", 2, "--all");
+
+    const Outcome nowhere = gdn("tune run gated_norm_f32_f32 --target x86_avx2 --force --journal /nowhere/at/all/tune.db");
+    EXPECT_EQ(nowhere.code, 1);
+    EXPECT_THAT(nowhere.err, HasSubstr("/nowhere/at/all"));
+    const Outcome generator = gdn("tune run gated_norm_f32_f32 --target x86_avx2 --force --generator /nowhere/gdn.generator --journal " + journal());
+    EXPECT_EQ(generator.code, 2);
+    EXPECT_THAT(generator.err, HasSubstr("/nowhere/gdn.generator"));
+}
+
+TEST_F(TuneRun, DryRunPrintsThePlan) {
+    const Outcome outcome = gdn("tune run core_chunk_channel_tied_128x128 --target x86_avx2 --dry-run --journal " + journal());
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_THAT(outcome.out, HasSubstr("valid points"));
+    EXPECT_FALSE(fs::exists(journal()));
+}
+
+TEST_F(TuneRun, ReplayVerifiesOneConfiguration) {
+    const Outcome outcome = gdn("tune replay gated_norm_f32_f32 --target x86_avx2 --config sums=1 --json --cache " + folder_.string() + "/cache");
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    const json replay = json::parse(outcome.out)["replays"].at(0);
+    EXPECT_EQ(replay["status"], "ok");
+    EXPECT_LT(replay["verify_error"], 1e-5);
+    EXPECT_THAT(replay["config"].get<std::string>(), HasSubstr("sums:1"));
+}
+
+}  // namespace
+}  // namespace gdn_test
