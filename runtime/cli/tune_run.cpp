@@ -125,7 +125,9 @@ void print_plan(const std::vector<SessionTask> &tasks, bool json) {
     for (const SessionTask &t : tasks) {
         std::string shapes, parameters;
         for (const Shape &shape : t.task.shapes) shapes += (shapes.empty() ? "" : "; ") + text_of(shape);
-        for (const Parameter &p : t.task.space.parameters()) parameters += (parameters.empty() ? "" : ", ") + p.name;
+        for (const Parameter &p : t.task.space.parameters()) {
+            if (p.values.size() > 1) parameters += (parameters.empty() ? "" : ", ") + p.name;
+        }
         const double count = static_cast<double>(t.task.space.valid_count());
         std::printf("%s%s%s\n  %.0f valid points of %s; all of them would take about %s\n  shapes %s\n", style().bold, t.task.name().c_str(), style().off,
             count, parameters.c_str(), count * kGuessedSeconds < 5400 ? format("%.0f minutes", std::ceil(count * kGuessedSeconds / 60)).c_str()

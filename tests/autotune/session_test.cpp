@@ -35,9 +35,12 @@ std::string refusal(const PlanRequest &r) {
     return "accepted";
 }
 
+// Parameters that are searched.
 std::vector<std::string> names(const Space &space) {
     std::vector<std::string> list;
-    for (const Parameter &p : space.parameters()) list.push_back(p.name);
+    for (const Parameter &p : space.parameters()) {
+        if (p.values.size() > 1) list.push_back(p.name);
+    }
     return list;
 }
 
