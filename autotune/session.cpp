@@ -4,6 +4,8 @@
 #include <chrono>
 #include <cmath>
 
+#include "autotune/search/given.h"
+
 namespace gdn::tune {
 
 namespace {
@@ -13,8 +15,9 @@ double now() { return std::chrono::duration<double>(std::chrono::steady_clock::n
 // What a final phase may take, until one has been timed.
 constexpr double kFinalSeconds = 4;
 
-std::vector<Point> start_points(const Space &space, const std::vector<Config> &configs) {
-    std::vector<Point> points{space.default_point()};
+/// The points that these configurations are in this space.
+std::vector<Point> points_of(const Space &space, const std::vector<Config> &configs) {
+    std::vector<Point> points;
     for (const Config &config : configs) {
         Config known;
         for (const Parameter &p : space.parameters()) {
@@ -93,7 +96,8 @@ std::vector<TuneResult> run_session(const std::vector<SessionTask> &tasks, Build
             const uint64_t slice = s.evaluations + 2 * std::max<size_t>(t.task.batch, 1);
             budget.evaluations = options.budget.evaluations ? std::min(options.budget.evaluations, slice) : slice;
         }
-        const auto searcher = make_searcher(t.task.searcher, t.task.space, t.task.seed, start_points(t.task.space, options.start));
+        const std::vector<Point> start = points_of(t.task.space, options.start);
+        const auto searcher = t.task.searcher == "given" ? make_given(start) : make_searcher(t.task.searcher, t.task.space, t.task.seed, start);
         TuneResult &result = results[static_cast<size_t>(i)];
         result = search(t.task, t.kernel, *searcher, builder, measurer, journal, budget, options.measure, reporter(static_cast<size_t>(i)), stop);
         s.before = s.best;

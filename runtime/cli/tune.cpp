@@ -37,6 +37,7 @@ void add_tune(CLI::App &app) {
     CLI::App &tune = *app.add_subcommand("tune", "Find, keep and choose kernel configurations for this machine");
     tune.require_subcommand(1);
     add_doctor(app);
+    add_tune_run(tune);
 }
 
 }  // namespace gdn::cli

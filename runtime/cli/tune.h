@@ -21,5 +21,6 @@ void add_path_options(CLI::App &app, TunePaths &paths);
 void find_paths(TunePaths &paths);
 
 void add_doctor(CLI::App &app);
+void add_tune_run(CLI::App &tune);  // run, list, replay
 
 }  // namespace gdn::cli

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
+#include <iostream>
+#include <map>
 #include <memory>
 
 #include <nlohmann/json.hpp>
@@ -12,6 +14,7 @@
 
 #include "autotune/doctor.h"
 #include "autotune/search/ask_tell.h"
+#include "autotune/search/given.h"
 #include "console.h"
 #include "machine.h"
 
@@ -26,7 +29,8 @@ struct Options {
     PlanRequest request;
     TuneRun run;
     std::vector<std::string> classes, values;
-    std::string time, base, shard, config;
+    std::vector<std::string> configs;
+    std::string time, base, shard;
     bool all = false, dry_run = false, json = false, ask_tell = false;
 };
 
@@ -77,6 +81,7 @@ std::vector<SessionTask> planned(Options &options) {
         if (equals == std::string::npos) throw Failure(kExitUsage, "--values \"" + text + "\", expected name=1,2,3");
         options.request.values[text.substr(0, equals)] = numbers(text.substr(equals + 1));
     }
+    for (const std::string &text : options.configs) options.run.session.start.push_back(parse_config(text));
     if (!options.base.empty()) options.request.base = parse_config(options.base);
     if (!options.shard.empty()) {
         if (std::sscanf(options.shard.c_str(), "%d/%d", &options.request.shard, &options.request.shards) != 2 || options.request.shard < 0 ||
@@ -195,10 +200,75 @@ Journal open_journal(const TuneRun &run, const RunInfo &info) {
     return journal;
 }
 
+BuilderOptions builder_options(const TuneRun &run) {
+    BuilderOptions options;
+    options.generator = run.paths.generator;
+    options.cache = run.paths.cache + "/objects";
+    options.jobs = run.jobs;
+    options.seconds = run.build_seconds;
+    return options;
+}
+
+/// What measures: made only where the machine is fit, or the user insists.
+struct Bench {
+    explicit Bench(const TuneRun &run) : journal(checked(run)) {
+        std::error_code error;
+        fs::create_directories(run.paths.cache, error);  // what is wrong with it the builder says
+        builder = make_builder(builder_options(run));
+        measurer = make_measurer(run.paths.worker, run.paths.cache + "/inputs");
+    }
+
+    std::unique_ptr<Builder> builder;
+    std::unique_ptr<Measurer> measurer;
+    Journal journal;
+
+private:
+    static Journal checked(const TuneRun &run) {
+        const Checkup checkup = examine();
+        if (!checkup.fit() && !run.force) {
+            std::string text = "this machine is not fit for measuring now:";
+            for (const Finding &finding : checkup.findings) {
+                if (finding.grade != Finding::Grade::kUnfit) continue;
+                text += "\n  " + finding.what + ": " + finding.text + (finding.advice.empty() ? "" : ". " + finding.advice);
+            }
+            throw Failure(kExitFailure, text + "\n`gdn doctor` says more; --force measures all the same and marks the results");
+        }
+        return open_journal(run, run_info(run.paths, checkup));
+    }
+};
+
+/// An optimiser outside asks on stdin. Its points are in the journal like any others.
+void serve(const std::vector<SessionTask> &tasks, const TuneRun &run) {
+    if (tasks.size() != 1) throw Failure(kExitUsage, "--ask-tell serves one kernel and class, these are " + std::to_string(tasks.size()) + ": see --class and --target");
+    const SessionTask &t = tasks[0];
+    Bench bench(run);
+    const int64_t id = bench.journal.task(t.task);
+    const auto evaluate = [&](const std::vector<Point> &points) {
+        const auto searcher = make_given(points);
+        search(t.task, t.kernel, *searcher, *bench.builder, *bench.measurer, bench.journal, {}, run.session.measure, {}, interrupt_flag());
+        std::map<std::string, Trial> known;
+        for (const Trial &trial : bench.journal.trials(id, "search")) known[text_of(trial.config)] = trial;
+        std::vector<Evaluation> evaluations;
+        for (const Point &point : points) {
+            const Trial &trial = known[text_of(t.task.space.config(point))];
+            evaluations.push_back({{trial.status, trial.cost.value}, trial.cost.low, trial.cost.high, trial.error});
+        }
+        return evaluations;
+    };
+    ask_tell(std::cin, std::cout, t.task.space, evaluate, &interrupt_flag());
+    check_interrupt();
+}
+
 void run(Options &options) {
-    std::vector<SessionTask> tasks = planned(options);
+    if (!options.configs.empty()) options.request.searcher = "given";
+    if (options.ask_tell) options.request.searcher = "ask-tell";
+    const std::vector<SessionTask> tasks = planned(options);
     if (options.dry_run) {
         print_plan(tasks, options.json);
+        return;
+    }
+    if (options.ask_tell) {
+        serve(tasks, options.run);
         return;
     }
     const std::vector<TuneResult> results = run_tuning(tasks, options.run);
@@ -227,9 +297,9 @@ void list(Options &options) {
 /// One configuration against the default, verified, with full samples.
 void replay(Options &options) {
     const std::vector<SessionTask> tasks = planned(options);
-    const Config wish = parse_config(options.config);
-    const auto builder = make_builder({options.run.paths.generator, options.run.paths.cache, options.run.jobs, options.run.build_seconds, "c++"});
-    const auto measurer = make_measurer(options.run.paths.worker, options.run.paths.cache);
+    const Config wish = options.run.session.start.at(0);
+    const auto builder = make_builder(builder_options(options.run));
+    const auto measurer = make_measurer(options.run.paths.worker, options.run.paths.cache + "/inputs");
     ordered_json list = ordered_json::array();
     bool right = true;
     for (const SessionTask &t : tasks) {
@@ -311,23 +381,11 @@ double parse_duration(const std::string &text) {
 }
 
 std::vector<TuneResult> run_tuning(const std::vector<SessionTask> &tasks, const TuneRun &run) {
-    const Checkup checkup = examine();
-    if (!checkup.fit() && !run.force) {
-        std::string text = "this machine is not fit for measuring now:";
-        for (const Finding &finding : checkup.findings) {
-            if (finding.grade == Finding::Grade::kUnfit) text += "\n  " + finding.what + ": " + finding.text + (finding.advice.empty() ? "" : ". " + finding.advice);
-        }
-        throw Failure(kExitFailure, text + "\n`gdn doctor` says more; --force measures all the same and marks the results");
-    }
-    std::error_code error;
-    fs::create_directories(run.paths.cache, error);
-    const auto builder = make_builder({run.paths.generator, run.paths.cache, run.jobs, run.build_seconds, "c++"});
-    const auto measurer = make_measurer(run.paths.worker, run.paths.cache);
-    Journal journal = open_journal(run, run_info(run.paths, checkup));
+    Bench bench(run);
     Lines lines(tasks);
     SessionOptions session = run.session;
     session.progress = [&](size_t index, const tune::Progress &progress) { lines.show(index, progress); };
-    return run_session(tasks, *builder, *measurer, journal, session, interrupt_flag());
+    return run_session(tasks, *bench.builder, *bench.measurer, bench.journal, session, interrupt_flag());
 }
 
 void print_results(const std::vector<SessionTask> &tasks, const std::vector<TuneResult> &results) {
@@ -357,6 +415,8 @@ void add_tune_run(CLI::App &tune) {
         options->run.journal = "tune.db";
         command.add_flag("--all", options->all, "Every kernel; time goes where gain is expected");
         command.add_option("--search", options->request.searcher, "Strategy")->check(CLI::IsMember(searcher_names()))->capture_default_str();
+        command.add_option("--config", options->configs, "Time only this configuration, cols:32,rows:8; may be repeated");
+        command.add_flag("--ask-tell", options->ask_tell, "One kernel: an optimiser outside asks on stdin and is told on stdout, in JSON lines");
         command.add_option("--seed", options->request.seed, "Seed of the strategy")->capture_default_str();
         command.add_option("--batch", options->request.batch, "Candidates asked for, built and timed together")->check(CLI::Range(1, 64))->capture_default_str();
         command.add_option("--time", options->time, "Stop after 10m, 1h30m, .. of all kernels together");
@@ -384,7 +444,7 @@ void add_tune_run(CLI::App &tune) {
         auto options = std::make_shared<Options>();
         CLI::App &command = *tune.add_subcommand("replay", "One configuration against the default: verified, with full samples");
         add_plan_options(command, *options);
-        command.add_option("--config", options->config, "cols:32,rows:8; what is not named stays at its default")->required();
+        command.add_option("--config", options->configs, "cols:32,rows:8; what is not named stays at its default")->required()->expected(1);
         command.callback([options] { replay(*options); });
     }
 }
