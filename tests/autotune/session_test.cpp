@@ -111,12 +111,12 @@ TEST(Plan, ThreadsAndRaggedLengthsBringTheirParameters) {
 TEST(Plan, ConfigurationsAreComplete) {
     PlanRequest r = request("core_chunk_channel_tied_128x128");
     r.parameters = {"rows"};
-    r.base = {{"state_rows", 8}};
+    r.base = {{"state_rows", 2}};
     const SessionTask t = plan_tasks(kernels(), r).at(0);
     EXPECT_THAT(names(t.task.space), ElementsAre("rows"));
     const Config config = t.task.space.config(t.task.space.default_point());
     EXPECT_EQ(config.size(), t.kernel.space.parameters().size());
-    EXPECT_EQ(config.at("state_rows"), 8);
+    EXPECT_EQ(config.at("state_rows"), 2);
     EXPECT_EQ(t.task.default_config.at("state_rows"), 4) << "the anchor is the default, not the base";
 }
 
