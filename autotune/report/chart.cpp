@@ -148,24 +148,20 @@ std::string steps(const std::vector<double> &values, const Axis &x, const Axis &
     return data.empty() ? data : data + "H" + at(x(static_cast<double>(end)));
 }
 
-/// The area between two stepped lines of equal length.
+/// The area between two stepped lines of equal length: along the one, back along the other.
 std::string area(const std::vector<double> &low, const std::vector<double> &high, const Axis &x, const Axis &y) {
-    std::string data;
-    size_t first = 0;
     const auto known = [&](size_t i) { return std::isfinite(low[i]) && std::isfinite(high[i]); };
+    const auto place = [&](size_t i) { return at(x(static_cast<double>(i + 1))); };
+    size_t first = 0;
     while (first < low.size() && !known(first)) first++;
-    if (first == low.size()) return data;
-    data = "M" + at(x(static_cast<double>(first + 1))) + " " + at(y(low[first]));
-    std::string back;
-    for (size_t i = first + 1; i < low.size() && known(i); i++) {
-        const std::string here = at(x(static_cast<double>(i + 1)));
-        if (at(y(low[i])) != at(y(low[i - 1]))) data += "H" + here + "V" + at(y(low[i]));
-        if (at(y(high[i])) != at(y(high[i - 1]))) back = "V" + at(y(high[i - 1])) + "H" + here + back;
-        if (i + 1 == low.size() || !known(i + 1))
-            return data + "H" + here + "V" + at(y(high[i])) + back + "V" + at(y(high[first])) + "H" +
-                   at(x(static_cast<double>(first + 1))) + "Z";
+    if (first == low.size()) return "";
+    std::string out = "M" + place(first) + " " + at(y(low[first])), back;
+    size_t last = first;
+    for (size_t i = first + 1; i < low.size() && known(i); last = i++) {
+        if (at(y(low[i])) != at(y(low[i - 1]))) out += "H" + place(i) + "V" + at(y(low[i]));
+        if (at(y(high[i])) != at(y(high[i - 1]))) back = "H" + place(i) + "V" + at(y(high[i - 1])) + back;
     }
-    return "";
+    return out + "H" + place(last) + "V" + at(y(high[last])) + back + "H" + place(first) + "Z";
 }
 
 }  // namespace
@@ -352,12 +348,12 @@ std::string roofline(const std::vector<Spot> &spots, double peak_gflops, double 
         svg.text(x.end - 4, y(peak_gflops) - 6, "end", "peak " + fixed(peak_gflops, 0) + " GFLOP/s", "small halo");
     }
     for (const Spot &spot : spots) {
-        svg.circle(x(spot.flops_per_byte), y(spot.gflops), 5, spot.best ? "spot best" : "spot default",
+        svg.circle(x(spot.flops_per_byte), y(spot.gflops), spot.best ? 4.5 : 7, spot.best ? "spot best" : "spot default",
             spot.label + ": " + fixed(spot.gflops, 1) + " GFLOP/s, " + fixed(spot.flops_per_byte, 2) + " operations per byte");
     }
-    svg.circle(30, 311, 5, "spot default");
+    svg.circle(30, 311, 7, "spot default");
     svg.text(42, 316, "start", "default");
-    svg.circle(130, 311, 5, "spot best");
+    svg.circle(130, 311, 4.5, "spot best");
     svg.text(142, 316, "start", "best");
     return svg.done();
 }

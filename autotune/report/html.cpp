@@ -100,6 +100,9 @@ std::string failures_text(const ReportTask &task) {
     return out.empty() ? "none" : out;
 }
 
+/// Valid points of the space; 0: there is no space.
+uint64_t points_of(const ReportTask &task) { return task.task.space.parameters().empty() ? 0 : task.task.space.valid_count(); }
+
 size_t evaluations(const ReportTask &task) {
     return static_cast<size_t>(
         std::count_if(task.trials.begin(), task.trials.end(), [](const Trial &t) { return t.status != Status::kSkipped; }));
@@ -261,35 +264,11 @@ std::string best_configurations(const ReportInput &input) {
            paragraph("Bold: away from the kernel's default. Parameters that stay at their default everywhere are left out.") + table.done();
 }
 
-constexpr double kShares[] = {0.05, 0.10, 0.15, 0.25};
-
-/// What a strategy lacks to the best recorded cost after a share of the space, a value per seed. Empty where its runs were shorter.
-std::vector<double> distances(const Convergence &strategy, double best, double share, uint64_t points) {
-    const size_t after = std::max<size_t>(1, static_cast<size_t>(std::ceil(share * static_cast<double>(points) - 1e-9)));
-    std::vector<double> out;
-    for (const std::vector<double> &run : strategy.best) {
-        if (run.size() < after) return {};
-        out.push_back(run[after - 1] / best - 1);
-    }
-    return out;
-}
-
-double best_known(const ReportTask &task) {
-    double best = std::numeric_limits<double>::infinity();
-    if (const Trial *trial = cheapest(task.trials)) best = trial->cost.value;
-    for (const Convergence &strategy : task.strategies) {
-        for (const std::vector<double> &run : strategy.best) {
-            if (!run.empty()) best = std::min(best, run.back());
-        }
-    }
-    return best;
-}
-
-std::string strategies(const ReportTask &task, uint64_t points) {
+std::string strategies(const ReportTask &task) {
     if (task.strategies.empty()) return "";
     const double best = best_known(task);
     std::vector<std::string> columns = {"Strategy", "#Runs"};
-    for (double share : kShares) columns.push_back("#After " + percent(share, 0));
+    for (double share : kReportShares) columns.push_back("#After " + percent(share, 0));
     columns.insert(columns.end(), {"#At the end", "#Within 2 %", "#Evaluations to it"});
     const bool holes = std::any_of(task.strategies.begin(), task.strategies.end(), [](const Convergence &c) { return c.unrecorded > 0; });
     if (holes) columns.push_back("#Not recorded");
@@ -301,7 +280,7 @@ std::string strategies(const ReportTask &task, uint64_t points) {
     };
     for (const Convergence &strategy : task.strategies) {
         std::vector<std::string> row = {escape(strategy.searcher), std::to_string(strategy.best.size())};
-        for (double share : kShares) row.push_back(cell(distances(strategy, best, share, points)));
+        for (double share : kReportShares) row.push_back(cell(distances(task, strategy, share)));
         std::vector<double> ends, needed;
         for (const std::vector<double> &run : strategy.best) {
             if (run.empty()) continue;
@@ -347,7 +326,7 @@ std::string convergence_figure(const ReportTask &task, uint64_t points) {
         for (const Convergence &strategy : task.strategies)
             curves.push_back(curve_of(strategy)), runs = std::max(runs, strategy.best.size());
         std::vector<std::pair<double, std::string>> shares;
-        for (double share : kShares) shares.emplace_back(share * static_cast<double>(points), percent(share, 0));
+        for (double share : kReportShares) shares.emplace_back(share * static_cast<double>(points), percent(share, 0));
         return figure("Convergence",
             runs > 1
                 ? "Best time so far: the median of the runs, and a band with the middle half of them. Upright lines: shares of the space."
@@ -418,7 +397,7 @@ std::string roofline_figure(const ReportInput &input, const ReportTask &task, co
         const Measurer::Work &work = task.work[s];
         for (const bool is_best : {false, true}) {
             const double ns = median_ns(is_best ? best.ns : best.anchor, s);
-            if (work.flops > 0 && work.bytes > 0 && ns > 0) {
+            if (work.flops > 0 && std::isfinite(work.flops / work.bytes) && std::isfinite(work.flops / ns)) {
                 spots.push_back(
                     {work.flops / work.bytes, work.flops / ns, is_best, (is_best ? "best, " : "default, ") + text_of(task.task.shapes[s])});
             }
@@ -494,7 +473,7 @@ std::string section(const ReportInput &input, size_t number) {
     std::string out = "<section id=\"task" + std::to_string(number + 1) + "\">\n<h2>" + name(task.task.kernel) + " on " +
                       escape(task.task.target) + (task.task.length_class == LengthClass::kAny ? "" : ", " + escape(class_name(task))) +
                       "</h2>\n";
-    const uint64_t points = task.task.space.parameters().empty() ? 0 : task.task.space.valid_count();
+    const uint64_t points = points_of(task);
     std::string line = count_of(evaluations(task), "evaluation") + (points ? " in a space of " + count_of(points, "valid point") : "") +
                        "; failures: " + failures_text(task) + ".";
     const Trial *best = best_of(task);
@@ -525,7 +504,7 @@ std::string section(const ReportInput &input, size_t number) {
     if (!parameters.empty()) out += importance_figure(parameters);
     if (parameters.size() > 1) out += heat_figure(task, parameters[0].parameter, parameters[1].parameter);
     out += roofline_figure(input, task, *best);
-    out += "</div>\n" + strategies(task, points) + shapes(input, task, *best);
+    out += "</div>\n" + strategies(task) + shapes(input, task, *best);
     if (!ranked.empty()) out += top_ten(task, ranked);
     return out + failure_table(task) + "<details><summary>Whole configurations</summary>\n" +
            paragraph("Best: <code>" + escape(text_of(best->config)) + "</code>") +
@@ -533,6 +512,27 @@ std::string section(const ReportInput &input, size_t number) {
 }
 
 }  // namespace
+
+double best_known(const ReportTask &task) {
+    double best = std::numeric_limits<double>::infinity();
+    if (const Trial *trial = cheapest(task.trials)) best = trial->cost.value;
+    for (const Convergence &strategy : task.strategies) {
+        for (const std::vector<double> &run : strategy.best) {
+            if (!run.empty()) best = std::min(best, run.back());
+        }
+    }
+    return best;
+}
+
+std::vector<double> distances(const ReportTask &task, const Convergence &strategy, double share) {
+    const double best = best_known(task), after = std::ceil(share * static_cast<double>(points_of(task)) - 1e-9);
+    std::vector<double> out;
+    for (const std::vector<double> &run : strategy.best) {
+        if (after < 1 || static_cast<double>(run.size()) < after) return {};
+        out.push_back(run[static_cast<size_t>(after) - 1] / best - 1);
+    }
+    return out;
+}
 
 std::string html(const ReportInput &input) {
     std::string out = "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n<meta name=\"viewport\" "

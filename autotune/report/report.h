@@ -38,6 +38,13 @@ struct ReportInput {
     std::vector<ReportTask> tasks;
 };
 
+/// The smallest cost of a task, over its search and its strategies; infinite if nothing succeeded.
+double best_known(const ReportTask &task);
+/// How much more than best_known() a strategy's best takes after a share of the space's valid points (0.02: 2 % more time), a value per run.
+/// Empty where a run was shorter.
+std::vector<double> distances(const ReportTask &task, const Convergence &strategy, double share);
+constexpr double kReportShares[] = {0.05, 0.10, 0.15, 0.25};
+
 std::string html(const ReportInput &input);
 /// A row per trial: kernel,target,class,phase,config..,status,cost,low,high,ns..,error (RFC 4180). `ns <shape>` is the median of its rounds.
 std::string csv(const ReportInput &input);

@@ -38,6 +38,8 @@ void add_tune(CLI::App &app) {
     tune.require_subcommand(1);
     add_doctor(app);
     add_tune_run(tune);
+    add_tune_report(tune);
+    add_explore(app);
 }
 
 }  // namespace gdn::cli
