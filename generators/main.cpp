@@ -2,17 +2,20 @@
 //   --list --json                every kernel of the list with its space and configuration
 //   --table MACHINE -o FILE      the dispatch table of libgdn as C++
 //   --version                    the compiler that it was built with: the same sources make other objects with another
-// the first two with [--kernels FILE] [--tuned DIR] [--targets a,b].
+// the first two with [--kernels FILE] [--tuned DIR] [--select all|DEVICE KEY] [--targets a,b]: of the configurations that tuned data has of a kernel,
+// those of the cover, all, or those that one device uses.
 #include <Halide.h>
 
 #include <cstdio>
 #include <fstream>
 #include <iostream>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <sstream>
 
 #include "../runtime/src/row_config.h"
 #include "../schedules/schedules.h"
+#include "tuned.h"
 
 using nlohmann::ordered_json;
 using std::string;
@@ -25,10 +28,20 @@ struct TargetSpec {
 };
 
 struct KernelSpec {
-    string name, family, symbol, overrides;
+    string name, family, symbol;  // the symbol of the default configuration
     std::vector<std::pair<string, string>> params;  // in the list's order
     int target = 0;
-    string arguments;  // what makes the kernel again, without function name and outputs
+    string arguments;  // what makes the kernel again, without configuration, function name and outputs
+    Selection selection;
+
+    string symbol_of(const Configuration &c) const {
+        string text = symbol + (c.compiled.empty() ? "" : "__");
+        for (char letter : c.compiled) {
+            if (letter != ':') text += letter == ',' ? '_' : letter;
+        }
+        return text;
+    }
+    string arguments_of(const Configuration &c) const { return arguments + (c.compiled.empty() ? "" : " config=" + c.compiled); }
 
     string param(const string &key) const {
         for (const auto &[k, v] : params) {
@@ -39,7 +52,7 @@ struct KernelSpec {
 };
 
 struct Options {
-    string kernels = "generators/kernels.json", tuned, machine, output, targets;
+    string kernels = "generators/kernels.json", tuned, select, machine, output, targets;
     bool list = false;
 };
 
@@ -49,28 +62,26 @@ ordered_json read_json(const string &path) {
     return ordered_json::parse(in);
 }
 
-// "cols:32,rows:8" of a kernel in schedules/tuned/<target>/default.json, "" when it is not there.
-string overrides_of(const ordered_json &tuned, const string &name) {
-    if (!tuned.contains("kernels") || !tuned["kernels"].contains(name)) return "";
-    std::map<string, int> sorted;
-    for (const auto &[key, value] : tuned["kernels"][name]["config"].items()) sorted[key] = value.get<int>();
-    return Config(sorted).text();
-}
-
 struct List {
     std::vector<TargetSpec> targets;
     std::vector<KernelSpec> kernels;
 };
 
+Space space_of_kernel(const List &list, const KernelSpec &k) {
+    const TargetSpec &t = list.targets[k.target];
+    const std::map<string, string> params(k.params.begin(), k.params.end());
+    return space_of(k.family, params, machine_of(Halide::Target(t.halide), t.schedule));
+}
+
 List read_list(const Options &options) {
     List list;
     const ordered_json json = read_json(options.kernels);
-    std::map<string, ordered_json> tuned;
+    std::vector<string> names;
     for (const auto &t : json["targets"]) {
         list.targets.push_back({t["name"], t["machine"], t["schedule"], t["halide"], t["features"]});
-        const string path = options.tuned + "/" + string(t["name"]) + "/default.json";
-        if (!options.tuned.empty() && std::ifstream(path)) tuned[t["name"]] = read_json(path);
+        names.push_back(t["name"]);
     }
+    const Tuned tuned(options.tuned, names, options.select);
     for (const auto &entry : json["kernels"]) {
         std::vector<std::vector<std::pair<string, string>>> points(1);
         for (const auto &[key, values] : entry["params"].items()) {
@@ -92,27 +103,17 @@ List read_list(const Options &options) {
                 for (const auto &param : point) k.name += "_" + param.second;
                 while (list.targets.at(k.target).name != target_name) k.target++;
                 const TargetSpec &t = list.targets[k.target];
-                k.overrides = overrides_of(tuned[t.name], k.name);
                 k.symbol = "gdnk_" + k.name + "__" + t.name;
-                if (!k.overrides.empty()) k.symbol += "__";
-                for (char c : k.overrides) {
-                    if (c != ':') k.symbol += c == ',' ? '_' : c;
-                }
                 k.arguments = "-g " + k.family + " target=" + t.halide + "-no_runtime-no_asserts-no_bounds_query-user_context";
                 for (const auto &[key, value] : point) k.arguments += " " + key + "=" + value;
                 k.arguments += " schedule=" + t.schedule;
-                if (!k.overrides.empty()) k.arguments += " config=" + k.overrides;
+                k.selection = tuned.selection(t.name, k.name, k.family, space_of_kernel(list, k));
                 list.kernels.push_back(k);
             }
         }
     }
+    tuned.require_all_used();
     return list;
-}
-
-Space space_of_kernel(const List &list, const KernelSpec &k) {
-    const TargetSpec &t = list.targets[k.target];
-    const std::map<string, string> params(k.params.begin(), k.params.end());
-    return space_of(k.family, params, machine_of(Halide::Target(t.halide), t.schedule));
 }
 
 void print_list(const List &list) {
@@ -120,7 +121,7 @@ void print_list(const List &list) {
     ordered_json kernels = ordered_json::array();
     for (const KernelSpec &k : list.kernels) {
         const Space space = space_of_kernel(list, k);
-        ordered_json params, parameters = ordered_json::array(), constraints = ordered_json::array();
+        ordered_json params, parameters = ordered_json::array(), constraints = ordered_json::array(), configurations = ordered_json::array();
         for (const auto &[key, value] : k.params) params[key] = value;
         for (const Param &p : space.params()) {
             parameters.push_back({{"name", p.name}, {"kind", kinds[int(p.kind)]}, {"values", p.values}, {"default", p.default_value}});
@@ -129,10 +130,13 @@ void print_list(const List &list) {
             const Allowed allowed = space.allowed(c);
             constraints.push_back({{"text", c.text}, {"parameters", allowed.parameters}, {"allowed", allowed.rows}});
         }
+        for (const Configuration &c : k.selection.configurations) {
+            configurations.push_back({{"config", c.config.values()}, {"symbol", k.symbol_of(c)}, {"arguments", k.arguments_of(c)}});
+        }
         kernels.push_back({{"name", k.name}, {"family", k.family}, {"target", list.targets[k.target].name}, {"params", params},
                            {"symbol", k.symbol}, {"arguments", k.arguments},
                            {"space", {{"parameters", parameters}, {"constraints", constraints}}},
-                           {"config", space.parse(k.overrides).values()}});
+                           {"config", space.defaults().values()}, {"configurations", configurations}});
     }
     std::cout << ordered_json{{"kernels", kernels}}.dump(1) << "\n";
 }
@@ -151,9 +155,18 @@ string enum_value(const string &type, const string &text) {
     return type + "::" + it->second;
 }
 
-string table_row(const List &list, const KernelSpec &k, const std::map<int, int> &target_index) {
+// One line of kChoiceRows; `first` is the row of the kernel's first configuration.
+string choice_row(const Use &use, int first) {
+    static const std::map<string, string> names{{"device", "kDevice"}, {"architecture", "kArchitecture"}, {"vendor", "kVendor"}, {"default", "kDefault"},
+                                                {"any", "kAny"}, {"decode", "kDecode"}, {"block", "kBlock"}, {"short", "kShort"}, {"long", "kLong"}};
+    const string key = ordered_json(use.key).dump();  // quoted
+    return "    {Level::" + names.at(use.level) + ", LengthClass::" + names.at(use.length_class) + ", " + key + ", " + std::to_string(first + use.configuration) + "},\n";
+}
+
+string table_row(const List &list, const KernelSpec &k, const Configuration &configuration, const std::map<int, int> &target_index) {
     const TargetSpec &t = list.targets[k.target];
-    const Config config = space_of_kernel(list, k).parse(k.overrides);
+    const Config &config = configuration.config;
+    const string symbol = k.symbol_of(configuration);
     const bool is_core = k.family.compare(0, 4, "core") == 0;
     string decay = "DecayShape::kNone", erase = "Erase::kNone";
     if (is_core) {
@@ -172,8 +185,8 @@ string table_row(const List &list, const KernelSpec &k, const std::map<int, int>
     r.panel = is_core && !size.v ? size.v_unit : 0;
     configure(&r, config.values());
     std::ostringstream row;
-    row << "    {\"" << k.name << "\", \"" << k.family << "\", \"" << t.name << "\", \"" << k.symbol << "\",\n     \"" << config.text()
-        << "\",\n     \"" << k.arguments << "\",\n     " << k.symbol << "_argv, " << target_index.at(k.target) << ", "
+    row << "    {\"" << k.name << "\", \"" << k.family << "\", \"" << t.name << "\", \"" << symbol << "\",\n     \"" << config.text()
+        << "\",\n     \"" << k.arguments_of(configuration) << "\",\n     " << symbol << "_argv, " << target_index.at(k.target) << ", "
         << enum_value("Family", k.family) << ", Precision::" << (k.param("precision") == "low" ? "kLow" : "kF32") << ", " << decay << ", "
         << erase << ", " << enum_value("Layout", k.param("layout").empty() ? "kfirst" : k.param("layout")) << ", "
         << enum_value("StageVariant", k.param("variant")) << ", " << enum_value("Form", k.param("form")) << ", "
@@ -190,7 +203,7 @@ void write_table(const List &list, const Options &options) {
         return t.machine == options.machine && (options.targets.empty() || ("," + options.targets + ",").find("," + t.name + ",") != string::npos);
     };
     std::map<int, int> target_index;
-    std::ostringstream declarations, rows, targets;
+    std::ostringstream declarations, rows, targets, choices;
     for (size_t i = 0; i < list.targets.size(); i++) {
         const TargetSpec &t = list.targets[i];
         if (!wanted(t)) continue;
@@ -198,18 +211,25 @@ void write_table(const List &list, const Options &options) {
         target_index[static_cast<int>(i)] = index;
         targets << "    {\"" << t.name << "\", \"" << t.features << "\", " << (t.schedule == "reference") << "},\n";
     }
-    int count = 0;
+    int count = 0, choice_count = 0;
+    std::set<string> declared;
     for (const KernelSpec &k : list.kernels) {
         if (!target_index.count(k.target)) continue;
-        declarations << "int " << k.symbol << "_argv(void **);\n";
-        rows << table_row(list, k, target_index);
-        count++;
+        for (const Use &use : k.selection.uses) choices << choice_row(use, count);
+        choice_count += static_cast<int>(k.selection.uses.size());
+        for (const Configuration &c : k.selection.configurations) {
+            if (declared.insert(k.symbol_of(c)).second) declarations << "int " << k.symbol_of(c) << "_argv(void **);\n";
+            rows << table_row(list, k, c, target_index);
+            count++;
+        }
     }
+    if (choice_count == 0) choices << "    {},\n";  // an array must have an element
     std::ofstream out(options.output);
     out << "// Written by gdn.generator --table from generators/kernels.json.\n#include \"kernel_table.h\"\n\nextern \"C\" {\n" << declarations.str()
         << "}\n\nnamespace gdn {\n\nextern const TargetRow kTargetRows[] = {\n" << targets.str() << "};\nextern const int32_t kTargetRowCount = "
         << target_index.size() << ";\n\nextern const KernelRow kKernelRows[] = {\n" << rows.str()
-        << "};\nextern const int32_t kKernelRowCount = " << count << ";\n\n}  // namespace gdn\n";
+        << "};\nextern const int32_t kKernelRowCount = " << count << ";\n\nextern const ChoiceRow kChoiceRows[] = {\n" << choices.str()
+        << "};\nextern const int32_t kChoiceRowCount = " << choice_count << ";\n\n}  // namespace gdn\n";
     out.close();
     if (!out) throw std::runtime_error("cannot write " + options.output);
 }
@@ -219,7 +239,7 @@ int list_main(int argc, char **argv) {
     for (int i = 1; i < argc; i++) {
         const string arg = argv[i];
         string *value = arg == "--kernels" ? &options.kernels : arg == "--tuned" ? &options.tuned : arg == "--table" ? &options.machine
-                        : arg == "-o" ? &options.output : arg == "--targets" ? &options.targets : nullptr;
+                        : arg == "-o" ? &options.output : arg == "--targets" ? &options.targets : arg == "--select" ? &options.select : nullptr;
         if (value && i + 1 < argc) {
             *value = argv[++i];
         } else if (arg == "--list") {

@@ -1,4 +1,5 @@
 // gdn kernels: what is compiled in, and, with the generator at hand, the loop nest and the instructions of one kernel.
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -29,13 +30,6 @@ struct Options {
     bool here = false, json = false;
 };
 
-/// core_chunk_channel_tied_128x128 of gdnk_core_chunk_channel_tied_128x128__x86_avx512_e3b0c442.
-std::string short_name(const gdn_kernel_info &info) {
-    const std::string symbol = info.name, prefix = "gdnk_";
-    const size_t begin = symbol.compare(0, prefix.size(), prefix) == 0 ? prefix.size() : 0;
-    return symbol.substr(begin, symbol.find("__") - begin);
-}
-
 bool matches(const std::string &pattern, const std::string &name) { return fnmatch(pattern.c_str(), name.c_str(), 0) == 0; }
 
 std::vector<gdn_kernel_info> selected(const Options &options) {
@@ -52,7 +46,7 @@ std::vector<gdn_kernel_info> selected(const Options &options) {
     for (int64_t i = 0; i < gdn_kernel_count(); i++) {
         gdn_kernel_info info;
         check(gdn_kernel_get(i, &info), "kernel list");
-        if (!matches(options.pattern, info.name) && !matches(options.pattern, short_name(info))) continue;
+        if (!matches(options.pattern, info.name) && !matches(options.pattern, info.kernel)) continue;
         if (!options.target.empty() && options.target != info.target) continue;
         if (!options.family.empty() && options.family != info.family) continue;
         if (options.here && !info.runs_here) continue;
@@ -62,8 +56,8 @@ std::vector<gdn_kernel_info> selected(const Options &options) {
 }
 
 ordered_json json_of(const gdn_kernel_info &info) {
-    return {{"name", short_name(info)}, {"symbol", info.name}, {"family", info.family}, {"target", info.target}, {"config", info.config},
-        {"generator", info.generator}, {"runs_here", info.runs_here != 0}};
+    return {{"name", info.kernel}, {"configuration", info.configuration}, {"symbol", info.name}, {"family", info.family},
+        {"target", info.target}, {"config", info.config}, {"generator", info.generator}, {"runs_here", info.runs_here != 0}};
 }
 
 fs::path generator() {
@@ -132,7 +126,11 @@ void run_program(const std::vector<std::string> &arguments, const fs::path &log)
 }
 
 void emit(const Options &options) {
-    const std::vector<gdn_kernel_info> kernels = selected(options);
+    std::vector<gdn_kernel_info> kernels = selected(options);
+    // Configurations that differ in run-time parameters only are one kernel to a compiler.
+    kernels.erase(
+        std::unique(kernels.begin(), kernels.end(), [](const auto &a, const auto &b) { return std::strcmp(a.name, b.name) == 0; }),
+        kernels.end());
     if (kernels.empty()) throw Failure(kExitUsage, "no kernel \"" + options.pattern + "\"; `gdn kernels` lists them");
     if (kernels.size() > 1) {
         std::string text = format("\"%s\" is %zu kernels; name one of them, or add --target:", options.pattern.c_str(), kernels.size());
@@ -191,8 +189,8 @@ void list(const Options &options) {
         return;
     }
     for (const gdn_kernel_info &info : kernels) {
-        std::printf("%s%-44s%s %-14s %s%s%s\n", info.runs_here ? "" : style().dim, short_name(info).c_str(),
-            info.runs_here ? "" : style().off, info.target, style().dim, info.config, style().off);
+        std::printf("%s%-44s%s %-14s %s%s%s\n", info.runs_here ? "" : style().dim, info.kernel, info.runs_here ? "" : style().off,
+            info.target, style().dim, info.config, style().off);
     }
     std::printf("%zu of %lld kernels\n", kernels.size(), static_cast<long long>(gdn_kernel_count()));
 }

@@ -185,10 +185,14 @@ nlohmann::ordered_json explain(const Context &context, const gdn_args &args) {
 void print_kernels(const nlohmann::ordered_json &explanation, bool with_config) {
     for (const nlohmann::ordered_json &kernel : explanation["kernels"]) {
         std::string role = kernel["role"];
+        if (kernel.contains("class")) role = kernel["class"].get<std::string>() + " " + role;
         if (kernel.contains("tensor")) role += " " + kernel["tensor"].get<std::string>();
         std::printf("    %-7s %s\n            %s%s%s\n", role.c_str(), kernel["kernel"].get<std::string>().c_str(), style().dim,
             kernel["why"].get<std::string>().c_str(), style().off);
-        if (with_config) std::printf("            %s%s%s\n", style().dim, kernel["config"].get<std::string>().c_str(), style().off);
+        if (with_config) {
+            std::printf("            %s%s, %s%s\n", style().dim, kernel["level"].get<std::string>().c_str(),
+                kernel["config"].get<std::string>().c_str(), style().off);
+        }
     }
 }
 

@@ -40,6 +40,7 @@ void add_tune(CLI::App &app) {
     add_tune_run(tune);
     add_tune_report(tune);
     add_explore(app);
+    add_tune_select(tune);
 }
 
 }  // namespace gdn::cli

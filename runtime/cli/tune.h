@@ -23,6 +23,7 @@ void find_paths(TunePaths &paths);
 void add_doctor(CLI::App &app);
 void add_tune_run(CLI::App &tune);  // run, list, replay
 void add_tune_report(CLI::App &tune);
+void add_tune_select(CLI::App &tune);
 void add_explore(CLI::App &app);
 
 }  // namespace gdn::cli

@@ -276,8 +276,8 @@ void Calls::stage(const RowGroup &group, int32_t first, int32_t n) {
     }
 }
 
-void Calls::pad(int32_t n) {
-    const int64_t left = plan_.rows() - n;
+void Calls::pad(int32_t n, int32_t end) {
+    const int64_t left = end - n;
     const auto zero = [n, left](float *rows, int64_t width) { memset(rows + n * width, 0, (size_t)(left * width) * sizeof(float)); };
     zero(q_, plan_.kp);
     zero(a_, plan_.kp);
@@ -286,13 +286,12 @@ void Calls::pad(int32_t n) {
     std::fill_n(alpha_ + (int64_t)n * alpha_row_, left * alpha_row_, 1.0f);
 }
 
-void Calls::chunk(State from, State to, int32_t column, float *o_rows, int32_t o_stride) {
-    const KernelRow *row = division_.chunk;
-    if (chunk_built_ != row) {
-        build_chunk(*row);
+void Calls::chunk(const KernelRow &row, State from, State to, int32_t column, float *o_rows, int32_t o_stride) {
+    if (chunk_built_ != &row) {
+        build_chunk(row);
     }
     if (columns_ != plan_.vp) {
-        for (int32_t i = 0; i < row->chunk; i++) {
+        for (int32_t i = 0; i < row.chunk; i++) {
             memcpy(slice_u_ + (int64_t)i * columns_, u_ + (int64_t)i * plan_.vp + column, (size_t)columns_ * sizeof(float));
         }
     }
@@ -301,8 +300,8 @@ void Calls::chunk(State from, State to, int32_t column, float *o_rows, int32_t o
     chunk_[8].host(to.data);
     chunk_[8].dim(1, plan_.kp, to.row);
     chunk_[7].host(o_rows);
-    chunk_[7].dim(2, row->chunk, o_stride);
-    call(row, chunk_argv_);
+    chunk_[7].dim(2, row.chunk, o_stride);
+    call(&row, chunk_argv_);
 }
 
 void Calls::block(State from, State to, int32_t to_token, int32_t n, float *o_rows, int32_t o_stride) {

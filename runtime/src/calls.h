@@ -27,10 +27,10 @@ public:
 
     /// Sources of n rows -> scratch rows first .. first + n.
     void stage(const RowGroup &group, int32_t first, int32_t n);
-    /// Makes rows from n to the chunk's end tokens that change nothing: q = a = e = u = 0, alpha = 1, beta = 0.
-    void pad(int32_t n);
+    /// Makes scratch rows n .. end tokens that change nothing: q = a = e = u = 0, alpha = 1, beta = 0.
+    void pad(int32_t n, int32_t end);
     /// One chunk of scratch rows; o_rows apart by o_stride elements. `column` is where the slice begins in the u rows.
-    void chunk(State from, State to, int32_t column, float *o_rows, int32_t o_stride);
+    void chunk(const KernelRow &row, State from, State to, int32_t column, float *o_rows, int32_t o_stride);
     /// As chunk, the state after each of the first n tokens going to `to` + token * to_token elements.
     void block(State from, State to, int32_t to_token, int32_t n, float *o_rows, int32_t o_stride);
     /// One token of `heads` heads in scratch rows first .. (first = 0 for more than one); strides between heads in elements.

@@ -105,7 +105,8 @@ void replace_dispatch(gdn_context *context, Dispatch *next) {
 
 Dispatch *new_dispatch(const gdn_context *context, int32_t first_target) {
     void *memory = context_alloc(context->options, Dispatch::bytes(kKernelRowCount), 64);
-    return memory ? Dispatch::create(memory, kTargetRows, kTargetRowCount, kKernelRows, kKernelRowCount, cpu_features(), first_target)
+    return memory ? Dispatch::create(memory, kTargetRows, kTargetRowCount, kKernelRows, kKernelRowCount, cpu_features(), first_target,
+                        kChoiceRows, kChoiceRowCount)
                   : nullptr;
 }
 
@@ -132,7 +133,7 @@ gdn_status check_target(const char *target, int32_t *index) {
     return GDN_STATUS_OK;
 }
 
-/// New table for `first_target` with the parameters of the one before, so that overrides outlive a change of target.
+/// New table for `first_target` with the user's changes of the one before, so that overrides outlive a change of target.
 gdn_status set_target(gdn_context *context, const char *target) {
     int32_t index;
     const gdn_status status = check_target(target, &index);
@@ -144,7 +145,7 @@ gdn_status set_target(gdn_context *context, const char *target) {
     if (next) {
         const Dispatch *before = context->dispatch.load(std::memory_order_relaxed);
         if (before) {
-            memcpy(next->mutable_params(), const_cast<Dispatch *>(before)->mutable_params(), (size_t)kKernelRowCount * sizeof(RunParams));
+            next->inherit(*before);
         }
         replace_dispatch(context, next);
     }
@@ -159,9 +160,10 @@ gdn_status apply_overrides(gdn_context *context, const char *text, size_t size) 
     Dispatch *next = new_dispatch(context, before->target() < 0 ? 0 : before->target());
     gdn_status status = next ? GDN_STATUS_OK : out_of_memory(bytes);
     if (next) {
-        memcpy(next->mutable_params(), const_cast<Dispatch *>(before)->mutable_params(), (size_t)kKernelRowCount * sizeof(RunParams));
-        status = parse_overrides(text, size, kKernelRows, kKernelRowCount, next->mutable_params());
+        next->inherit(*before);
+        status = parse_overrides(text, size, kKernelRows, kKernelRowCount, next->mutable_params(), next->mutable_picks());
         if (status == GDN_STATUS_OK) {
+            next->arrange();
             replace_dispatch(context, next);
         } else {
             context_free(context->options, next, bytes);
@@ -266,6 +268,8 @@ gdn_status start(gdn_context *context) {
         snprintf(line, sizeof line, "target %s, %d threads, %d kernels",
             dispatch->target() < 0 ? "none" : kTargetRows[dispatch->target()].name, context->threads, (int)kKernelRowCount);
         context_log(context, GDN_LOG_INFO, line);
+        dispatch->describe_levels(
+            [](void *made, const char *text) { context_log(static_cast<gdn_context *>(made), GDN_LOG_INFO, text); }, context);
     }
     return status;
 }

@@ -36,22 +36,39 @@ private:
 
 const char *type_name(Type type) { return type == Type::kF32 ? "f32" : type == Type::kBf16 ? "bf16" : "f16"; }
 
-/// The list of kernels, one object per role.
+const char *level_name(Level level) {
+    switch (level) {
+    case Level::kDevice: return "device";
+    case Level::kArchitecture: return "architecture";
+    case Level::kVendor: return "vendor";
+    case Level::kDefault: return "default";
+    case Level::kOverride: return "override";
+    case Level::kReference: return "reference";
+    case Level::kOnly: return "only";
+    }
+    return "unknown";
+}
+
+/// The list of kernels, one object per role, and of chunks one per length class that the call has.
 class KernelList {
 public:
-    explicit KernelList(Text &text) : text_(text) {}
+    KernelList(const Dispatch &dispatch, Text &text) : dispatch_(dispatch), text_(text) {}
 
-    void add(const char *role, const char *tensor, const KernelRow *row, const char *why) {
+    void add(const char *role, const char *tensor, const KernelRow *row, const char *why, int32_t length_class = -1) {
         text_.add("%s{\"role\": \"%s\"", any_ ? ", " : "", role);
         if (tensor) {
             text_.add(", \"tensor\": \"%s\"", tensor);
         }
-        text_.add(", \"kernel\": \"%s\", \"target\": \"%s\", \"config\": \"%s\", \"why\": \"%s\"}", row->symbol, row->target_name,
-            row->config, why);
+        if (length_class >= 0) {
+            text_.add(", \"class\": \"%s\"", length_class ? "long" : "short");
+        }
+        text_.add(", \"kernel\": \"%s\", \"target\": \"%s\", \"config\": \"%s\", \"level\": \"%s\", \"why\": \"%s\"}", row->symbol,
+            row->target_name, row->config, level_name(dispatch_.level(*row, length_class > 0)), why);
         any_ = true;
     }
 
 private:
+    const Dispatch &dispatch_;
     Text &text_;
     bool any_ = false;
 };
@@ -79,7 +96,8 @@ const char *core_reason(const KernelRow &row, int32_t best_target) {
 
 void explain(const gdn_context &context, const Dispatch &dispatch, const Plan &plan, Text &text) {
     const Division division = divide(plan, dispatch, context.threads);
-    const int32_t target = best_target(dispatch, plan.chunk ? plan.chunk->precision : Precision::kF32);
+    const RunParams &run = plan.run[length_class(longest(plan))];
+    const int32_t target = best_target(dispatch, plan.chunk[0] ? plan.chunk[0]->precision : Precision::kF32);
     bool forced = false;  // a better target that was passed over
     for (int32_t t = 0; t < dispatch.target(); t++) {
         forced |= !(parse_features(dispatch.targets()[t].features) & ~cpu_features());
@@ -93,7 +111,7 @@ void explain(const gdn_context &context, const Dispatch &dispatch, const Plan &p
         text.add(", \"padded_k\": %d, \"padded_v\": %d", plan.kp, plan.vp);
     }
     text.add(", \"kernels\": [");
-    KernelList list(text);
+    KernelList list(dispatch, text);
     bool mapped = false;
     for (int i = 0; i < kSources; i++) {
         if (plan.map[i]) {
@@ -103,23 +121,26 @@ void explain(const gdn_context &context, const Dispatch &dispatch, const Plan &p
     }
     list.add("stage", nullptr, plan.stage, mapped ? "needs the fewest maps before it" : "reads these tensors as they are");
     // Which cores run depends on the length class of each sequence.
-    bool chunked = false, stepped = false, one_pass = false;
+    bool chunked[kLengthClasses] = {}, stepped = false, one_pass = false;
     const int64_t sequences = plan.cu.data ? plan.n : plan.n > 0;
     for (int64_t s = 0; s < sequences; s++) {
         const LengthPlan length = length_plan(plan, plan.sequence_length(s));
-        chunked |= length.chunk_tokens > 0;
+        chunked[length_class(plan.sequence_length(s))] |= length.chunk_tokens > 0;
         const bool pass = plan.one_pass() && plan.sequence_length(s) == 1;
         one_pass |= pass;
         stepped |= length.step_tokens > 0 && !pass;
     }
-    if (chunked) {
-        list.add("chunk", nullptr, division.chunk, core_reason(*division.chunk, target));
+    for (int32_t i = 0; i < kLengthClasses; i++) {
+        if (chunked[i]) {
+            list.add("chunk", nullptr, division.chunk[i], core_reason(*division.chunk[i], target), i);
+        }
     }
     if (one_pass) {
         list.add("step", nullptr, plan.pending, "one pass over the state: the token's write stays pending");
     }
     if (stepped) {
-        const KernelRow *step = plan.v_first && !chunked && division.v_first_step && plan.aligned() ? division.v_first_step : division.step;
+        const KernelRow *step =
+            plan.v_first && !chunked[0] && !chunked[1] && division.v_first_step && plan.aligned() ? division.v_first_step : division.step;
         list.add("step", nullptr, step, core_reason(*step, best_target(dispatch, Precision::kF32)));
     }
     if (plan.block && plan.snapshot_count && plan.snapshot_kind == GDN_SNAPSHOT_LAST_TOKENS && !plan.v_first) {
@@ -134,8 +155,8 @@ void explain(const gdn_context &context, const Dispatch &dispatch, const Plan &p
                                                         : "in workspace: K or V is not a multiple of 16");
     text.add(", \"threads\": %d, \"workers\": %d, \"tasks\": %lld, \"heads_per_task\": %d, \"v_slices\": %d", context.threads,
         division.lanes, (long long)division.tasks, division.heads_per_task, division.slices);
-    text.add(", \"time_block\": %d, \"short_steps\": %d, \"tail_steps\": %d, \"workspace_bytes\": %zu}", plan.run.time_block,
-        plan.run.short_steps, plan.run.tail_steps, workspace_bytes(plan, arena_of(plan), context.threads));
+    text.add(", \"time_block\": %d, \"short_steps\": %d, \"tail_steps\": %d, \"workspace_bytes\": %zu}", run.time_block, run.short_steps,
+        run.tail_steps, workspace_bytes(plan, arena_of(plan), context.threads));
 }
 
 }  // namespace
@@ -155,8 +176,12 @@ gdn_status gdn_kernel_get(int64_t index, gdn_kernel_info *info) {
         return fail(GDN_STATUS_INVALID_ARGUMENT, "index is %lld, expected 0 to %d", (long long)index, (int)kKernelRowCount - 1);
     }
     const KernelRow &row = kKernelRows[index];
+    int32_t first = (int32_t)index;
+    while (first > 0 && same_kernel(kKernelRows[first - 1], row)) {
+        first--;
+    }
     *info = {row.symbol, row.family_name, row.target_name, row.config, row.generator,
-        !(parse_features(kTargetRows[row.target].features) & ~cpu_features())};
+        !(parse_features(kTargetRows[row.target].features) & ~cpu_features()), (int32_t)index - first, row.name};
     return GDN_STATUS_OK;
 }
 

@@ -1,5 +1,5 @@
-// The table of compiled kernels. kernel_table.cpp is written by `gdn.generator --table`: it defines kKernelRows, kKernelRowCount,
-// kTargetRows and kTargetRowCount as plain aggregates whose initialisers follow the order of the fields below.
+// The table of compiled kernels. kernel_table.cpp is written by `gdn.generator --table`: it defines kTargetRows, kKernelRows and
+// kChoiceRows with their counts as plain aggregates whose initialisers follow the order of the fields below.
 #pragma once
 
 #include <cstdint>
@@ -54,11 +54,13 @@ struct RunParams {
     int32_t v_slice_min;  // core_chunk, core_step: fewest columns of a V slice; 0 = never slice
 };
 
+/// One configuration of a kernel. A kernel's configurations for one target follow each other; those that differ in run-time parameters only
+/// share their code.
 struct KernelRow {
     const char *name;          // short name: core_chunk_channel_tied_128x128
     const char *family_name;   // "core_chunk"
     const char *target_name;   // kTargetRows[target].name
-    const char *symbol;        // gdnk_<name>__<target>, and __<changed parameters> when tuned
+    const char *symbol;        // gdnk_<name>__<target>, and __<changed parameters> where compiled ones are not the defaults
     const char *config;        // full configuration, "cols:32,rows:8"
     const char *generator;     // arguments that make it again: "-g core_chunk core=channel_tied .."
     int (*call)(void **argv);  // Halide's <symbol>_argv: addresses of user_context, inputs, outputs
@@ -85,9 +87,27 @@ struct KernelRow {
     RunParams run;
 };
 
+/// Lengths that tuned configurations are kept for: core_chunk is kShort (sequences of up to kShortTokens) and kLong; core_step, core_pending
+/// and short_conv_step are kDecode; core_block is kBlock; all else is kAny.
+enum class LengthClass : uint8_t { kAny, kDecode, kBlock, kShort, kLong };
+constexpr int32_t kShortTokens = 256;
+
+/// Why a row is the one of its kernel that runs; the first four are what tuned data can know a machine by, best first.
+enum class Level : uint8_t { kDevice, kArchitecture, kVendor, kDefault, kOverride, kReference, kOnly };
+
+/// Which of a kernel's rows a machine uses. Kernels with one row need no choice.
+struct ChoiceRow {
+    Level level;
+    LengthClass length_class;  // kAny: all that the family has
+    const char *key;           // device key, architecture or vendor as in gdn_device_info; "" of kDefault
+    int32_t row;               // of kKernelRows
+};
+
 extern const TargetRow kTargetRows[];
 extern const int32_t kTargetRowCount;
 extern const KernelRow kKernelRows[];
 extern const int32_t kKernelRowCount;
+extern const ChoiceRow kChoiceRows[];
+extern const int32_t kChoiceRowCount;
 
 }  // namespace gdn

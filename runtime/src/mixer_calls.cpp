@@ -41,7 +41,7 @@ MixerArena mixer_arena(const Plan &plan, const MixerPlan &mixer, Arena *arena) {
     };
     const size_t kp = (size_t)plan.kp, vp = (size_t)plan.vp, keys = (size_t)token_keys(plan), values = keys * (size_t)plan.heads_per_key;
     // With one value head to a key head nobody comes back for rows: they stay in L1.
-    m.kept = plan.heads_per_key > 1 ? time_block(plan) + 2 * kMaxRows : kMaxRows;
+    m.kept = plan.heads_per_key > 1 ? std::max(time_block(plan, 0), time_block(plan, 1)) + 2 * kMaxRows : kMaxRows;
     const size_t kept = (size_t)m.kept, old = (size_t)mixer.width - 1;
     const bool rows = mixer.convolves;
     m.q = take(rows ? 4 * kp * std::max(kept, keys) : 0);

@@ -1066,31 +1066,38 @@ private:
         if (p_.snapshot_count && p_.snapshot_kind == GDN_SNAPSHOT_LAST_TOKENS) {
             need.family = Family::kCoreBlock;
             p_.block = dispatch_.find(need, p_.kp, p_.vp);
+            if (p_.block && p_.block->chunk > kMaxRows) {
+                p_.block = nullptr;
+            }
         }
         need.family = Family::kCoreChunk;
         const bool low = a_.precision == GDN_PRECISION_LOW;
         need.precision = low ? Precision::kLow : Precision::kF32;
-        p_.chunk = dispatch_.find(need, p_.kp, p_.vp);
-        if (low && !p_.chunk) {
+        if (low && !dispatch_.find(need, p_.kp, p_.vp)) {
             return check_.unsupported("precision low: no such kernel for variant %s, K=%d, V=%d on this machine", facts_->name, p_.k, p_.v);
         }
         if (low && (p_.kp < kFewestLowChannels || p_.vp < kFewestLowChannels)) {
             // Small heads gain nothing from low precision and have few numbers over which its error would average.
             need.precision = Precision::kF32;
-            p_.chunk = dispatch_.find(need, p_.kp, p_.vp);
+        }
+        for (int32_t i = 0; i < kLengthClasses; i++) {
+            need.length_class = i;
+            p_.chunk[i] = dispatch_.find(need, p_.kp, p_.vp);
+            if (p_.chunk[i] && p_.chunk[i]->chunk > kMaxRows) {
+                p_.chunk[i] = nullptr;
+            }
         }
         if (!p_.step && p_.snapshot_count && p_.snapshot_kind == GDN_SNAPSHOT_LAST_TOKENS) {
             return check_.unsupported(
                 "snapshots of the last tokens need a step kernel, this library has none for variant %s", facts_->name);
         }
-        if (p_.chunk && p_.chunk->chunk > kMaxRows) {
-            p_.chunk = nullptr;
+        for (int32_t i = 0; i < kLengthClasses; i++) {
+            if (!p_.chunk[i] && !p_.step) {
+                return check_.unsupported(
+                    "no core kernel of this library serves variant %s, K=%d, V=%d on this machine", facts_->name, p_.k, p_.v);
+            }
+            p_.run[i] = dispatch_.params(p_.chunk[i] ? *p_.chunk[i] : *p_.step);
         }
-        if (!p_.chunk && !p_.step) {
-            return check_.unsupported(
-                "no core kernel of this library serves variant %s, K=%d, V=%d on this machine", facts_->name, p_.k, p_.v);
-        }
-        p_.run = dispatch_.params(p_.chunk ? *p_.chunk : *p_.step);
         return true;
     }
 

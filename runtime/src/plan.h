@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <initializer_list>
 
 #include "dispatch.h"
 #include "gdn/gdn.h"
@@ -112,7 +113,14 @@ struct Plan : Route {
         }
         return source == kSourceV || source == kSourceW ? vp : kp;
     }
-    int32_t rows() const { return chunk && chunk->chunk > 8 ? chunk->chunk : 8; }
+    /// Rows of scratch: those of the largest call.
+    int32_t rows() const {
+        int32_t most = 8;
+        for (const KernelRow *row : {chunk[0], chunk[1], block}) {
+            most = row && row->chunk > most ? row->chunk : most;
+        }
+        return most;
+    }
     int64_t sequence_begin(int64_t s) const { return cu.data ? cu[s] : 0; }
     int64_t sequence_length(int64_t s) const { return cu.data ? cu[s + 1] - cu[s] : tokens; }
     int32_t head_of(int32_t hv_index, bool per_value_head) const {

@@ -10,6 +10,10 @@
 
 namespace gdn {
 
+/// Lengths of a sequence for which chunk kernels and run-time parameters are chosen each by itself: 0 short, 1 long.
+constexpr int32_t kLengthClasses = 2;
+inline int32_t length_class(int64_t tokens) { return tokens > kShortTokens; }
+
 /// Inputs of the stage, in its argument order.
 enum Source { kSourceQ, kSourceK, kSourceV, kSourceG, kSourceB, kSourceW, kSources };
 
@@ -36,12 +40,12 @@ struct Route {
     Form form;
 
     // cores; any of them may be missing where another can stand in
-    const KernelRow *chunk;
+    const KernelRow *chunk[kLengthClasses];
     const KernelRow *step;   // K-first
     const KernelRow *block;  // chunk that keeps the state after every token
     const KernelRow *v_first_step;
     const KernelRow *pending;  // step in one pass over the state, K-first
-    RunParams run;
+    RunParams run[kLengthClasses];
 
     Arena scratch;  // all but the homes
 };

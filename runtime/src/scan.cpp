@@ -10,17 +10,18 @@ namespace gdn {
 LengthPlan length_plan(const Plan &plan, int64_t length) {
     int64_t tail = plan.snapshot_count && plan.snapshot_kind == GDN_SNAPSHOT_LAST_TOKENS ? std::min(plan.snapshot_count, length) : 0;
     int64_t chunked = length - tail;
-    if (!plan.chunk) {
+    const int32_t c = length_class(length);
+    if (!plan.chunk[c]) {
         return {0, length};
     }
     if (!plan.step) {
         return {length, 0};
     }
-    if (chunked <= std::max(plan.run.short_steps, 1)) {
+    if (chunked <= std::max(plan.run[c].short_steps, 1)) {
         return {0, length};
     }
-    const int64_t ragged = chunked % plan.chunk->chunk;
-    if (ragged <= plan.run.tail_steps) {
+    const int64_t ragged = chunked % plan.chunk[c]->chunk;
+    if (ragged <= plan.run[c].tail_steps) {
         chunked -= ragged;
         tail += ragged;
     }
@@ -63,6 +64,8 @@ void Scan::enter(int64_t sequence, int64_t slice) {
     sequence_ = sequence;
     begin_ = plan_.sequence_begin(sequence_);
     length_ = plan_.sequence_length(sequence_);
+    class_ = length_class(length_);
+    chunk_ = division_.chunk[class_];
     initial_slot_ = !plan_.initial.data ? -1 : plan_.initial_slots.data ? plan_.initial_slots[sequence_] : sequence_;
     final_slot_ = plan_.final_slots.data ? plan_.final_slots[sequence_] : sequence_;
     column_ = (int32_t)slice * division_.slice_columns;
@@ -236,8 +239,8 @@ void Scan::heads(int32_t hv0, int32_t hv1) {
     }
     group_.A_log_stride = group_.dt_bias_stride = 0;
     const int32_t values_per_key = mixer_ ? plan_.heads_per_key : 1;
-    const int64_t chunk = division_.chunk ? division_.chunk->chunk : 1;
-    const int64_t block_tokens = std::max(time_block(plan_) / chunk, (int64_t)1) * chunk;
+    const int64_t chunk = chunk_ ? chunk_->chunk : 1;
+    const int64_t block_tokens = std::max(time_block(plan_, class_) / chunk, (int64_t)1) * chunk;
     const bool boundaries = plan_.snapshot_count && plan_.snapshot_kind == GDN_SNAPSHOT_BOUNDARIES;
     for (int32_t from = hv0; from < hv1; from += together) {
         const int32_t count = std::min(together, hv1 - from);
@@ -368,7 +371,7 @@ void Scan::block(const Head &head, const Head *next_head, int64_t next_token, in
     const int32_t rows = v_first_ ? columns_ : plan_.kp, width = v_first_ ? plan_.kp : columns_;
     State current = head.home;
     const bool zero = first && !initial_state(head, &current);
-    const int64_t c = division_.chunk ? division_.chunk->chunk : 1, chunks = (t1 - t0 + c - 1) / c;
+    const int64_t c = chunk_ ? chunk_->chunk : 1, chunks = (t1 - t0 + c - 1) / c;
     if (chunks == 0) {
         if (zero) {
             zero_rows(head.home, rows, width);
@@ -413,13 +416,13 @@ void Scan::block(const Head &head, const Head *next_head, int64_t next_token, in
         fill_group(head, t, n);
         calls_.stage(group_, 0, n);
         if (n < c) {
-            calls_.pad(n);
+            calls_.pad(n, (int32_t)c);
         }
         if (through) {
-            calls_.chunk(current, to, column_, calls_.o_scratch(), columns_);
+            calls_.chunk(*chunk_, current, to, column_, calls_.o_scratch(), columns_);
             store(head, t, n, o);
         } else {
-            calls_.chunk(current, to, column_, reinterpret_cast<float *>(o), o_row);
+            calls_.chunk(*chunk_, current, to, column_, reinterpret_cast<float *>(o), o_row);
         }
         current = to;
         to_home = !to_home;
@@ -441,9 +444,9 @@ void Scan::steps(const Head &head, State current) {
     const int64_t first_snapshot = plan_.snapshot_count && !boundaries ? length_ - plan_.snapshot_count : length_;
     const bool in_place = plan_.snapshots.data && readable(plan_.snapshots);
     const int32_t element = plan_.o.type == Type::kF32 ? 4 : 2;
-    const int32_t rows = plan_.rows();
-    const bool blocks = plan_.block && plan_.block->chunk == rows && in_place && !v_first_ && columns_ == plan_.vp &&
-                        plan_.snapshots.snapshot / 4 < INT32_MAX / rows;
+    const bool blocks =
+        plan_.block && in_place && !v_first_ && columns_ == plan_.vp && plan_.snapshots.snapshot / 4 < INT32_MAX / plan_.block->chunk;
+    const int32_t rows = blocks ? plan_.block->chunk : plan_.rows();
     for (int64_t t = tokens_.chunk_tokens, n64; t < length_; t += n64) {
         // A group does not straddle the first token whose state is kept.
         n64 = std::min<int64_t>(rows, (t < first_snapshot ? first_snapshot : length_) - t);
@@ -455,7 +458,7 @@ void Scan::steps(const Head &head, State current) {
             const auto snapshot = [&](int64_t token) {
                 return slice_of(part(plan_.snapshots, sequence_, head.hv, token - first_snapshot));
             };
-            calls_.pad(n);
+            calls_.pad(n, rows);
             const bool through = !o_direct_ || n < rows;
             calls_.block(current, snapshot(t), (int32_t)(plan_.snapshots.snapshot / 4), n,
                 through ? calls_.o_scratch() : reinterpret_cast<float *>(o), through ? columns_ : plan_.o.token_elements);
@@ -494,12 +497,12 @@ void Scan::steps(const Head &head, State current) {
 
 /// Fills the addresses that the chunk's state-read loop fetches: raw rows of the next stage call, o rows, then the next head's state.
 void Scan::list_next(const Head *next, int64_t next_t, const char *o_rows, int64_t o_bytes, int32_t o_count, const void *state) {
-    const int32_t lines = division_.chunk->fetch_lines;
+    const int32_t lines = chunk_->fetch_lines;
     if (lines <= 0) {
         return;
     }
     uint64_t *const slots = calls_.slots();
-    const int32_t capacity = std::min(arena_.slot_count, fetch_slots(*division_.chunk, plan_.kp, columns_));
+    const int32_t capacity = std::min(arena_.slot_count, fetch_slots(*chunk_, plan_.kp, columns_));
     const int64_t span = (int64_t)lines * 64;
     int32_t used = 0;
     const auto add = [&](const char *row, int64_t bytes) {
@@ -508,7 +511,7 @@ void Scan::list_next(const Head *next, int64_t next_t, const char *o_rows, int64
         }
     };
     if (next) {
-        const int32_t n = (int32_t)std::min<int64_t>(division_.chunk->chunk, tokens_.chunk_tokens - next_t);
+        const int32_t n = (int32_t)std::min<int64_t>(chunk_->chunk, tokens_.chunk_tokens - next_t);
         for (int32_t i = 0; i < n; i++) {
             for (int s = 0; s < kSources; s++) {
                 const TokenView &source = plan_.source[s];

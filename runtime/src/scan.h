@@ -63,6 +63,8 @@ private:
 
     // of the current task
     int64_t sequence_ = 0, begin_ = 0, length_ = 0;
+    int32_t class_ = 0;                 // of the sequence's length
+    const KernelRow *chunk_ = nullptr;  // division's for this class
     int64_t initial_slot_ = -1, final_slot_ = -1;
     int32_t column_ = 0, columns_ = 0, valid_columns_ = 0;  // of the slice; valid: without the padding of V
     LengthPlan tokens_ = {0, 0};

@@ -22,7 +22,32 @@ bool same_arithmetic(const KernelRow *whole, const KernelRow *slice) {
 /// Value heads that stay together: in the mixer those of one key head, whose convolution runs once.
 int32_t unit_heads(const Plan &plan) { return plan.mixing ? plan.heads_per_key : 1; }
 
-int32_t most_slices(const Plan &plan) { return plan.run.v_slice_min > 0 ? std::max(1, plan.vp / std::max(16, plan.run.v_slice_min)) : 1; }
+int32_t most_slices(const Plan &plan, const RunParams &run) {
+    return run.v_slice_min > 0 ? std::max(1, plan.vp / std::max(16, run.v_slice_min)) : 1;
+}
+
+int32_t most_slices(const Plan &plan) { return std::max(most_slices(plan, plan.run[0]), most_slices(plan, plan.run[1])); }
+
+/// The rows of chunks for slices of so many columns, of each length class; false if one of them rounds otherwise or fetches more.
+bool sliced_chunks(const Plan &plan, const Dispatch &dispatch, int32_t columns, Division *d) {
+    for (int32_t i = 0; i < kLengthClasses; i++) {
+        const KernelRow *const whole = plan.chunk[i];
+        if (!whole) {
+            return false;
+        }
+        Need need;
+        need.family = Family::kCoreChunk;
+        need.precision = whole->precision;
+        need.decay = whole->decay;
+        need.erase = whole->erase;
+        need.length_class = i;
+        d->chunk[i] = dispatch.find(need, plan.kp, columns);
+        if (!same_arithmetic(whole, d->chunk[i]) || fetch_slots(*d->chunk[i], plan.kp, columns) > fetch_slots(*whole, plan.kp, plan.vp)) {
+            return false;
+        }
+    }
+    return true;
+}
 
 }  // namespace
 
@@ -45,7 +70,10 @@ Arena scratch_of(const Plan &plan) {
         arena.raw[i] = plan.map[i] ? take(rows * (size_t)plan.row_width(i)) : 0;
     }
     arena.slice_u = most_slices(plan) > 1 ? take(rows * vp / 2) : 0;
-    arena.slot_count = plan.chunk ? std::max(1, fetch_slots(*plan.chunk, plan.kp, plan.vp)) : 0;
+    arena.slot_count = 0;
+    for (const KernelRow *row : plan.chunk) {
+        arena.slot_count = row ? std::max({1, arena.slot_count, fetch_slots(*row, plan.kp, plan.vp)}) : arena.slot_count;
+    }
     arena.slots = take((size_t)arena.slot_count * 2);
     arena.pong = take(state);
     arena.home_count = 0;
@@ -65,65 +93,64 @@ Arena arena_of(const Plan &plan) {
     return arena;
 }
 
+int64_t longest(const Plan &plan) {
+    if (!plan.cu.data) {
+        return plan.tokens;
+    }
+    int64_t most = 1;
+    for (int64_t s = 0; s < plan.n; s++) {
+        most = std::max(most, plan.sequence_length(s));
+    }
+    return most;
+}
+
 Division divide(const Plan &plan, const Dispatch &dispatch, int32_t threads) {
     Division d;
     d.heads_per_task = plan.hv;
     d.groups = d.slices = d.lanes = 1;
     d.slice_columns = plan.vp;
     d.tasks = plan.n;
-    d.chunk = plan.chunk;
+    std::copy(plan.chunk, plan.chunk + kLengthClasses, d.chunk);
     d.step = plan.step;
     d.v_first_step = plan.v_first_step;
     const int64_t total = plan.cu.data ? plan.tokens : plan.n * plan.tokens;
     if (threads <= 1 || plan.n == 0 || total * plan.hv * plan.kp * plan.vp < kWorthThreads) {
         return d;
     }
-    int64_t longest = plan.tokens;
-    if (plan.cu.data) {
-        longest = 1;
-        for (int64_t s = 0; s < plan.n; s++) {
-            longest = std::max(longest, plan.sequence_length(s));
-        }
-    }
+    const int64_t most_tokens = longest(plan);
+    const RunParams &run = plan.run[length_class(most_tokens)];
     const int32_t unit = unit_heads(plan);
     const int64_t units = plan.n * (plan.hv / unit);
     if (units < threads) {
         // Too few heads: cut the value channels, whose columns do not meet before o. Chunks only: a step is over too soon. Not with blocks:
         // they have no kernels for slices, and steps in their place would round otherwise. Not with pending writes: all slices would read
         // what one of them replaces. Not in the mixer: its norm wants whole rows.
-        const int64_t most = plan.mixing ? 1 : most_slices(plan);
+        const int64_t most = plan.mixing ? 1 : most_slices(plan, run);
         for (int32_t slices = (int32_t)std::min<int64_t>(threads / units, most); slices > 1; slices--) {
             const int32_t columns = plan.vp / slices;
-            if (plan.vp % slices || columns % 16 || longest <= plan.run.short_steps || !plan.chunk || plan.block ||
-                plan.initial_pending.data || plan.final_pending.data) {
+            Division sliced = d;
+            if (plan.vp % slices || columns % 16 || most_tokens <= run.short_steps || plan.block || plan.initial_pending.data ||
+                plan.final_pending.data || !sliced_chunks(plan, dispatch, columns, &sliced)) {
                 continue;
             }
             Need need;
-            need.family = Family::kCoreChunk;
-            need.precision = plan.chunk->precision;
-            need.decay = plan.chunk->decay;
-            need.erase = plan.chunk->erase;
-            const KernelRow *chunk = dispatch.find(need, plan.kp, columns);
             need.family = Family::kCoreStep;
-            need.precision = Precision::kF32;
-            const KernelRow *step = dispatch.find(need, plan.kp, columns);
+            need.decay = plan.chunk[0]->decay;
+            need.erase = plan.chunk[0]->erase;
+            sliced.step = dispatch.find(need, plan.kp, columns);
             need.layout = Layout::kVFirst;
-            const KernelRow *v_first_step = plan.v_first_step ? dispatch.find(need, plan.kp, columns) : nullptr;
-            if (!same_arithmetic(plan.chunk, chunk) || !same_arithmetic(plan.step, step) ||
-                !same_arithmetic(plan.v_first_step, v_first_step) ||
-                fetch_slots(*chunk, plan.kp, columns) > fetch_slots(*plan.chunk, plan.kp, plan.vp)) {
+            sliced.v_first_step = plan.v_first_step ? dispatch.find(need, plan.kp, columns) : nullptr;
+            if (!same_arithmetic(plan.step, sliced.step) || !same_arithmetic(plan.v_first_step, sliced.v_first_step)) {
                 continue;
             }
+            d = sliced;
             d.slices = slices;
             d.slice_columns = columns;
-            d.chunk = chunk;
-            d.step = step;
-            d.v_first_step = v_first_step;
             break;
         }
         d.heads_per_task = unit;
-    } else if (plan.run.task_grain > 0) {
-        d.heads_per_task = std::min((plan.run.task_grain + unit - 1) / unit * unit, plan.hv);
+    } else if (run.task_grain > 0) {
+        d.heads_per_task = std::min((run.task_grain + unit - 1) / unit * unit, plan.hv);
     } else {
         // Largest group of heads (time blocks like many) whose longest worker has at most 5 % more than its share.
         const double share = (double)total * plan.hv / threads;
@@ -133,7 +160,7 @@ Division divide(const Plan &plan, const Dispatch &dispatch, int32_t threads) {
             const int64_t groups = (plan.hv + heads - 1) / heads, tasks = groups * plan.n;
             // Equal tasks go in rounds; with unequal lengths the longest may start last.
             const double equal = (double)((tasks + threads - 1) / threads) * heads * ((double)total / (double)plan.n);
-            const double load = longest * plan.n == total ? equal : share + (double)heads * (double)longest;
+            const double load = most_tokens * plan.n == total ? equal : share + (double)heads * (double)most_tokens;
             if (load < best_load * 0.999) {
                 best = heads;
                 best_load = load;

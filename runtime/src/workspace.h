@@ -13,11 +13,15 @@ Arena scratch_of(const Plan &plan);
 /// plan.scratch with the homes.
 Arena arena_of(const Plan &plan);
 
-/// Tokens of one head before the next head. The mixer keeps rows of q and k for so many tokens.
+/// Tokens of one head before the next head, in a sequence of this length class. The mixer keeps rows of q and k for so many tokens.
 constexpr int32_t kMostMixerTokens = 64;
-inline int32_t time_block(const Plan &plan) {
-    return plan.mixing && plan.run.time_block > kMostMixerTokens ? kMostMixerTokens : plan.run.time_block;
+inline int32_t time_block(const Plan &plan, int32_t length_class) {
+    const int32_t tokens = plan.run[length_class].time_block;
+    return plan.mixing && tokens > kMostMixerTokens ? kMostMixerTokens : tokens;
 }
+
+/// Tokens of the longest sequence.
+int64_t longest(const Plan &plan);
 
 /// How a call is cut: a task is one sequence, some heads, one slice of the value channels.
 struct Division {
@@ -26,8 +30,8 @@ struct Division {
     int32_t slices;
     int32_t slice_columns;  // of vp
     int64_t tasks;
-    int32_t lanes;           // workers
-    const KernelRow *chunk;  // the cores of one slice
+    int32_t lanes;                           // workers
+    const KernelRow *chunk[kLengthClasses];  // the cores of one slice
     const KernelRow *step;
     const KernelRow *v_first_step;
 };

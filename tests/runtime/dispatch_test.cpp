@@ -95,20 +95,32 @@ KernelRow core(const char *name, std::int32_t target, std::int32_t k, std::int32
 }
 
 struct Table {
-    explicit Table(std::vector<KernelRow> rows, std::uint64_t features, std::int32_t first = 0)
-        : rows(std::move(rows)), memory(new std::max_align_t[Dispatch::bytes(100) / sizeof(std::max_align_t) + 1]) {
-        dispatch =
-            Dispatch::create(memory.get(), kTargets, 3, this->rows.data(), static_cast<std::int32_t>(this->rows.size()), features, first);
+    explicit Table(std::vector<KernelRow> rows, std::uint64_t features, std::int32_t first = 0, std::vector<ChoiceRow> choices = {},
+        const Device &device = this_device())
+        : rows(std::move(rows)), choices(std::move(choices)),
+          memory(new std::max_align_t[Dispatch::bytes(100) / sizeof(std::max_align_t) + 1]) {
+        dispatch = Dispatch::create(memory.get(), kTargets, 3, this->rows.data(), static_cast<std::int32_t>(this->rows.size()), features,
+            first, this->choices.data(), static_cast<std::int32_t>(this->choices.size()), device);
     }
-    std::string pick(std::int32_t k, std::int32_t v) const {
+    const KernelRow *find(std::int32_t k, std::int32_t v, std::int32_t length_class = 0) const {
         Need need;
         need.family = Family::kCoreChunk;
         need.decay = DecayShape::kChannel;
         need.erase = Erase::kTied;
-        const KernelRow *row = dispatch->find(need, k, v);
+        need.length_class = length_class;
+        return dispatch->find(need, k, v);
+    }
+    std::string pick(std::int32_t k, std::int32_t v) const {
+        const KernelRow *row = find(k, v);
         return row ? row->name : "";
     }
+    std::vector<std::string> lines() const {
+        std::vector<std::string> lines;
+        dispatch->describe_levels([](void *to, const char *text) { static_cast<std::vector<std::string> *>(to)->push_back(text); }, &lines);
+        return lines;
+    }
     std::vector<KernelRow> rows;
+    std::vector<ChoiceRow> choices;
     std::unique_ptr<std::max_align_t[]> memory;
     Dispatch *dispatch;
 };
@@ -147,6 +159,90 @@ TEST(Dispatch, GapsFallToTheReference) {
     EXPECT_EQ(table.pick(128, 48), "plain_any16");
 }
 
+// Rows 1 to 3 are configurations of one kernel.
+std::vector<KernelRow> configured_table() {
+    std::vector<KernelRow> rows = {core("plain_any16", 2, 0, 0, 16), core("wide_128x128", 0, 128, 128, 128),
+        core("wide_128x128", 0, 128, 128, 64), core("wide_128x128", 0, 128, 128, 32), core("wide_64x64", 0, 64, 64, 64),
+        core("narrow_128x128", 1, 128, 128, 128)};
+    rows[1].config = "cols:32,panel:128,rows:8";
+    rows[2].config = "cols:32,panel:64,rows:8";
+    rows[3].config = "cols:16,panel:32,rows:8";
+    for (std::size_t i = 0; i < rows.size(); i++) rows[i].run.time_block = static_cast<std::int32_t>(8 * i);
+    return rows;
+}
+
+std::vector<ChoiceRow> all_choices() {
+    return {{Level::kDefault, LengthClass::kAny, "", 1}, {Level::kVendor, LengthClass::kShort, "Acme", 2},
+        {Level::kVendor, LengthClass::kLong, "Acme", 3}, {Level::kArchitecture, LengthClass::kShort, "rocket", 3},
+        {Level::kDevice, LengthClass::kAny, "acme-rocket_9", 1}, {Level::kDevice, LengthClass::kLong, "acme-rocket_9", 2}};
+}
+
+constexpr Device kRocket9 = {"Acme", "Rocket 9", "rocket", "acme-rocket_9"};
+constexpr std::uint64_t kWide = kAvx512F | kAvx2 | kSse41;
+
+TEST(Choices, BestLevelOfEachLengthClass) {
+    const struct {
+        Device device;
+        int short_row, long_row;
+        Level short_level, long_level;
+    } expected[] = {
+        {kRocket9, 1, 2, Level::kDevice, Level::kDevice},  // an entry for the class before one for any
+        {{"Acme", "Rocket 8", "rocket", "acme-rocket_8"}, 3, 3, Level::kArchitecture, Level::kVendor},
+        {{"Acme", "Bomb", "bomb", "acme-bomb"}, 2, 3, Level::kVendor, Level::kVendor},
+        {{"Other", "rocket", "other", "rocket"}, 1, 1, Level::kDefault, Level::kDefault},  // a key counts at its own level only
+    };
+    for (const auto &e : expected) {
+        for (const bool reversed : {false, true}) {
+            std::vector<ChoiceRow> choices = all_choices();
+            if (reversed) std::reverse(choices.begin(), choices.end());
+            const Table table(configured_table(), kWide, 0, choices, e.device);
+            const KernelRow *s = table.find(128, 128, 0), *l = table.find(128, 128, 1);
+            EXPECT_EQ(s - table.rows.data(), e.short_row) << e.device.key;
+            EXPECT_EQ(l - table.rows.data(), e.long_row) << e.device.key;
+            EXPECT_EQ(table.dispatch->level(*s, 0), e.short_level) << e.device.key;
+            EXPECT_EQ(table.dispatch->level(*l, 1), e.long_level) << e.device.key;
+            EXPECT_EQ(table.dispatch->params(*l).time_block, 8 * e.long_row);
+        }
+    }
+}
+
+TEST(Choices, OneConfigurationNeedsNone) {
+    const Table table(configured_table(), kWide, 0, {{Level::kDefault, LengthClass::kAny, "", 2}}, kRocket9);
+    EXPECT_EQ(table.dispatch->level(*table.find(64, 64), 0), Level::kOnly);
+    EXPECT_EQ(table.dispatch->level(*table.find(48, 48), 1), Level::kReference);
+    EXPECT_EQ(table.find(128, 128) - table.rows.data(), 2);
+    const Table none(configured_table(), kWide);
+    EXPECT_EQ(none.find(128, 128, 1) - none.rows.data(), 1);
+    EXPECT_EQ(none.dispatch->level(*none.find(128, 128, 1), 1), Level::kDefault);
+}
+
+TEST(Choices, StepsDownAreTold) {
+    const auto lines = [](const Device &device, std::uint64_t features = kWide) {
+        return Table(configured_table(), features, 0, all_choices(), device).lines();
+    };
+    EXPECT_EQ(lines(kRocket9), std::vector<std::string>{});
+    EXPECT_EQ(lines({"Acme", "Rocket 8", "rocket", "acme-rocket_8"}),
+        (std::vector<std::string>{"kernels of wide: 1 of 2 have no entries for device acme-rocket_8, using those of architecture rocket",
+            "kernels of wide: 1 of 2 have no entries for device acme-rocket_8, using those of vendor Acme"}));
+    EXPECT_EQ(lines({"Other", "x", "y", "z"}), std::vector<std::string>{"kernels of wide: no entries for device z, using the defaults"});
+    EXPECT_EQ(lines({"Other", "x", "y", "z"}, kAvx2 | kSse41), std::vector<std::string>{});  // no choice among kernels that run here
+}
+
+TEST(Choices, PicksComeFirstAndOutliveTheTable) {
+    Table table(configured_table(), kWide, 0, all_choices(), kRocket9);
+    table.dispatch->mutable_picks()[3] = 2;  // long
+    table.dispatch->mutable_params()[3].time_block = 72;
+    table.dispatch->arrange();
+    EXPECT_EQ(table.find(128, 128, 0) - table.rows.data(), 1);
+    EXPECT_EQ(table.find(128, 128, 1) - table.rows.data(), 3);
+    EXPECT_EQ(table.dispatch->level(*table.find(128, 128, 1), 1), Level::kOverride);
+    const Table next(configured_table(), kWide, 0, all_choices(), kRocket9);
+    next.dispatch->inherit(*table.dispatch);
+    EXPECT_EQ(next.find(128, 128, 1) - next.rows.data(), 3);
+    EXPECT_EQ(next.dispatch->params(next.rows[3]).time_block, 72);
+    EXPECT_EQ(next.find(128, 128, 0) - next.rows.data(), 1);
+}
+
 // R78: whatever a specialised kernel's predicate says, some row of the real table answers every need for every size.
 TEST(Dispatch, EveryNeedOfEverySizeIsServed) {
     for (const std::uint64_t features : {cpu_features(), parse_features(kTargetRows[kTargetRowCount - 1].features)}) {
@@ -169,15 +265,17 @@ TEST(Dispatch, EveryNeedOfEverySizeIsServed) {
 
 struct RealTable {
     std::unique_ptr<std::max_align_t[]> memory{new std::max_align_t[Dispatch::bytes(kKernelRowCount) / sizeof(std::max_align_t) + 1]};
-    const Dispatch &dispatch = *Dispatch::create(memory.get(), kTargetRows, kTargetRowCount, kKernelRows, kKernelRowCount, cpu_features(), 0);
+    const Dispatch &dispatch =
+        *Dispatch::create(memory.get(), kTargetRows, kTargetRowCount, kKernelRows, kKernelRowCount, cpu_features(), 0);
 };
 
 bool same_route(const Route &a, const Route &b) {
     for (int i = 0; i < kSources; i++) {
         if (a.map[i] != b.map[i] || (a.map[i] && a.map_pad[i] != b.map_pad[i])) return false;
     }
-    return a.stage == b.stage && a.store == b.store && a.gla_copy == b.gla_copy && a.form == b.form && a.chunk == b.chunk && a.step == b.step &&
-           a.block == b.block && a.v_first_step == b.v_first_step && !std::memcmp(&a.run, &b.run, sizeof a.run) &&
+    return a.stage == b.stage && a.store == b.store && a.gla_copy == b.gla_copy && a.form == b.form &&
+           std::equal(a.chunk, a.chunk + kLengthClasses, b.chunk) && a.step == b.step && a.block == b.block &&
+           a.v_first_step == b.v_first_step && !std::memcmp(&a.run, &b.run, sizeof a.run) &&
            !std::memcmp(&a.scratch, &b.scratch, sizeof a.scratch);
 }
 
@@ -247,10 +345,10 @@ TEST(Routes, FullCacheAndManyThreads) {
                 const std::uint64_t key = static_cast<std::uint64_t>(number) * 2 + 1;
                 if (const Route *route = cache->find(key)) {
                     found++;
-                    wrong += route->run.time_block != number;
+                    wrong += route->run[0].time_block != number;
                 } else {
                     Route made = {};
-                    made.run.time_block = number;
+                    made.run[0].time_block = number;
                     cache->add(key, made);
                 }
             }

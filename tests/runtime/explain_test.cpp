@@ -40,6 +40,11 @@ TEST(Explain, NamesKernelsAndReasons) {
     for (const json &kernel : report["kernels"]) {
         EXPECT_EQ(kernel["kernel"].get<std::string>().substr(0, 5), "gdnk_");
         EXPECT_FALSE(kernel["why"].get<std::string>().empty());
+        const std::string level = kernel["level"];
+        EXPECT_TRUE(level == "only" || level == "reference" || level == "device" || level == "architecture" || level == "vendor" ||
+                    level == "default")
+            << level;
+        EXPECT_EQ(kernel.contains("class"), kernel["role"] == "chunk");
     }
 }
 
@@ -56,6 +61,30 @@ TEST(Explain, LengthClasses) {
     EXPECT_TRUE(has(64, "chunk") && !has(64, "step"));
     EXPECT_TRUE(has(65, "chunk") && has(65, "step"));
     EXPECT_FALSE(has(0, "chunk") || has(0, "step"));
+}
+
+// One entry for the chunks of each length class that the call has; a class ends with its last token.
+TEST(Explain, ChunksOfEachLengthClass) {
+    ContextPtr context = make_context();
+    const auto classes = [&](std::vector<std::int64_t> cu) {
+        CallSize size;
+        size.B = 1, size.T = cu.back(), size.V = 32;
+        SmallCall call(size);
+        call.args.cu_seqlens = SmallCall::indices(cu);
+        const std::int64_t n = static_cast<std::int64_t>(cu.size()) - 1;
+        call.args.initial_state = call.tensor(call.initial_state, {n, size.HV, size.K, size.V}, -1, 1);
+        call.args.final_state = call.tensor(call.final_state, {n, size.HV, size.K, size.V}, 0, 0);
+        std::vector<std::string> list;
+        const json report = explained(context.get(), call.args);
+        for (const json &kernel : report["kernels"])
+            if (kernel["role"] == "chunk") list.push_back(kernel["class"]);
+        return list;
+    };
+    using V = std::vector<std::string>;
+    EXPECT_EQ(classes({0, 256}), V{"short"});
+    EXPECT_EQ(classes({0, 257}), V{"long"});
+    EXPECT_EQ(classes({0, 300, 400}), (V{"short", "long"}));
+    EXPECT_EQ(classes({0, 300, 302}), V{"long"});
 }
 
 TEST(Explain, MapsWhereNoStageFits) {

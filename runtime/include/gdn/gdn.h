@@ -215,7 +215,7 @@ typedef struct gdn_context_options {
     gdn_log log;                   /**< NULL: silent */
     void *log_user;
     const char *target;            /**< as gdn_set_target(); NULL: GDN_TARGET, else the best one the machine runs */
-    const char *tuned_dir;         /**< folder whose file `gdn.tuned` overrides run-time parameters; NULL: GDN_TUNED_DIR, else none */
+    const char *tuned_dir;         /**< folder whose file `gdn.tuned` is applied as gdn_apply_overrides() does; NULL: GDN_TUNED_DIR, else none */
 } gdn_context_options;
 
 GDN_API void gdn_context_options_init(gdn_context_options *options);
@@ -311,6 +311,10 @@ typedef struct gdn_kernel_info {
     const char *config;     /**< "cols:32,rows:8,..": every parameter of the kernel's space */
     const char *generator;  /**< arguments that make it again: "-g core_chunk target=.. core=channel_tied size=128x128 .." */
     int32_t runs_here;      /**< 1 if this machine can run it */
+    /** 0, 1, ..: which of the compiled configurations of this kernel and target, which follow each other in the list. Configurations that
+     * differ in run-time parameters only share a symbol. */
+    int32_t configuration;
+    const char *kernel;     /**< short name: core_chunk_channel_tied_128x128 */
 } gdn_kernel_info;
 
 GDN_API int64_t gdn_kernel_count(void);
@@ -343,7 +347,8 @@ GDN_API gdn_status gdn_device_get(gdn_device_info *info);
  * zero; `*needed` (may be NULL) receives the bytes wanted, final zero included. */
 GDN_API gdn_status gdn_explain(const gdn_context *context, const gdn_args *args, char *text, size_t size, size_t *needed);
 
-/** Applies lines of run-time parameters ("core_chunk.time_block 32") to the context: all or none. Format: README, "Tuning". */
+/** Applies lines of run-time parameters ("core_chunk.time_block 32") and of choices among compiled configurations
+ * ("core_chunk_channel_tied_128x128@long.config 1") to the context: all or none. Format: README, "Tuning". */
 GDN_API gdn_status gdn_apply_overrides(gdn_context *context, const char *text, size_t size);
 
 GDN_API const char *gdn_version(void);
