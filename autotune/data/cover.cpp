@@ -28,8 +28,8 @@ class Cover {
 public:
     Cover(const std::vector<Demand> &demands, size_t candidates, size_t most) : demands_(demands), candidates_(candidates), most_(most) {}
 
-    /// Candidates in ascending order, `forced` among them: of the covers within `within` a smallest one. Where `most` are not enough, `within`
-    /// grows to the least that they can do.
+    /// Candidates in ascending order, `forced` among them: of the covers within `within` a smallest one. Where `most` are not enough,
+    /// `within` grows to the least that they can do.
     std::vector<size_t> find(const std::vector<size_t> &forced, double within) {
         std::set<double> regrets = {within};
         for (const Demand &demand : demands_) {
@@ -61,7 +61,7 @@ private:
     }
 
     /// Every cover of `size` must contain one of the candidates near the first demand that is not satisfied yet: all of them are tried.
-    /// Leaves the best in best_ (`any`: the first found): smallest geometric mean of regrets, then the first in order. True if there is one.
+    /// Leaves the best in best_ (`any`: the first found): smallest mean of regrets, then the first in order. True if there is one.
     bool search(const std::vector<size_t> &forced, size_t size, bool any) {
         any_ = any;
         best_.clear();
@@ -197,8 +197,8 @@ private:
         return users;
     }
 
-    /// Position in `among` of the configuration with the smallest geometric mean of costs. Where a device does not know one, nothing is gained
-    /// by it: it counts as 1. The device itself has its measured best where that is there.
+    /// Position in `among` of the configuration with the smallest geometric mean of costs. Where a device does not know one, nothing is
+    /// gained by it: it counts as 1. The device itself has its measured best where that is there.
     size_t choice(size_t level, const std::vector<const Demand *> &who, const std::vector<size_t> &among) const {
         if (level == 0) {
             const auto best = std::find(among.begin(), among.end(), who[0]->best);

@@ -1,5 +1,5 @@
-// Tuned data: schedules/tuned/<target>/<device key>.json (measured; device.schema.json has the form) and <target>/default.json (computed from
-// all device files; schema.json).
+// Tuned data: schedules/tuned/<target>/<device key>.json (measured; device.schema.json has the form) and <target>/default.json (computed
+// from all device files; schema.json).
 #pragma once
 #include <map>
 #include <string>
@@ -47,9 +47,9 @@ std::vector<DeviceFile> from_journal(const Journal &journal);
 /// kept one learns the costs of configurations that it does not know. Throws Error on another device or target. Returns a line per change.
 std::vector<std::string> merge(DeviceFile *into, const DeviceFile &from, const std::string &generator_hash);
 
-/// default.json of a target: at most `most` configurations per kernel, a cover within `within` of every device's best (or as near as so many
-/// come: "worst" says how near), and which of them each device, architecture, vendor and nobody in particular uses. schedules/tuned/schema.json
-/// has the form; CMake and the generator read it. Throws Error as require_known().
+/// default.json of a target: at most `most` configurations per kernel, a cover within `within` of every device's best (or as near as so
+/// many come: "worst" says how near), and which of them each device, architecture, vendor and nobody in particular uses. The form is that of
+/// schedules/tuned/schema.json; CMake and the generator read it. Throws Error as require_known().
 std::string cover_json(const std::string &target, const std::vector<DeviceFile> &devices, const std::vector<Kernel> &kernels, int most = 3,
     double within = 1.02);
 

@@ -41,6 +41,14 @@ void add_tune(CLI::App &app) {
     add_tune_report(tune);
     add_explore(app);
     add_tune_select(tune);
+    add_tune_export(tune);
+    add_tune_import(tune);
+    add_tune_cover(tune);
+    add_tune_refresh(tune);
+    add_tune_best(tune);
+    add_tune_top(tune);
+    add_tune_why(tune);
+    add_tune_diff(tune);
 }
 
 }  // namespace gdn::cli

@@ -25,5 +25,13 @@ void add_tune_run(CLI::App &tune);  // run, list, replay
 void add_tune_report(CLI::App &tune);
 void add_tune_select(CLI::App &tune);
 void add_explore(CLI::App &app);
+void add_tune_export(CLI::App &tune);
+void add_tune_import(CLI::App &tune);
+void add_tune_refresh(CLI::App &tune);
+void add_tune_cover(CLI::App &tune);
+void add_tune_best(CLI::App &tune);
+void add_tune_top(CLI::App &tune);
+void add_tune_why(CLI::App &tune);
+void add_tune_diff(CLI::App &tune);
 
 }  // namespace gdn::cli
