@@ -252,6 +252,7 @@ Outcome choose(const Task &task, const Options &options, const std::string &titl
         contexts.push_back(std::move(context));
         numbers.push_back(static_cast<int>(i));
     }
+    if (contexts.empty()) throw Failure(kExitVerification, "every configuration of " + title + " gives wrong results, nothing was written");
     size_t bytes = work.workspace_bytes(incumbent);
     for (const auto &context : contexts) bytes = std::max(bytes, work.workspace_bytes(*context));
     const Buffer memory(bytes, false);
@@ -340,6 +341,15 @@ bool accepted(const std::string &text) {
 
 std::string scope_of(const std::string &line) { return line.substr(0, line.find(".config")); }
 
+/// The user's own lines. Throws if the library does not take them: no file with them in it would be of use.
+std::string own_text(const Lines &lines) {
+    std::string text;
+    for (const std::string &line : lines.users) text += line + "\n";
+    if (!accepted(text))
+        throw Failure(kExitFailure, std::string("your own lines of gdn.tuned are refused, nothing was written: ") + gdn_last_error());
+    return text;
+}
+
 /// The block of this command comes first, so that the user's own lines, which are kept as they are, have the last word.
 std::string file_text(const Lines &before, const std::set<std::string> &measured, const std::vector<std::string> &chosen) {
     gdn_device_info device;
@@ -351,10 +361,7 @@ std::string file_text(const Lines &before, const std::set<std::string> &measured
     }
     for (const std::string &line : chosen) text += line + "\n";
     text += std::string(kEnd) + "\n";
-    std::string own;
-    for (const std::string &line : before.users) own += line + "\n";
-    if (!accepted(own)) throw Failure(kExitFailure, std::string("your own lines are refused, nothing was written: ") + gdn_last_error());
-    return text + own;
+    return text + own_text(before);
 }
 
 ordered_json json_of(const Task &task) {
@@ -394,6 +401,7 @@ void run(const Options &options) {
     const std::string path = folder + "/gdn.tuned";
     if (!options.dry_run && access(folder.c_str(), W_OK) != 0) throw Failure(kExitFailure, failure("cannot be written to", folder));
     const Lines before = read_lines(path);
+    if (!options.dry_run) own_text(before);
     std::set<std::string> measured;
     std::vector<std::string> chosen;
     for (const Task &task : tasks) {
