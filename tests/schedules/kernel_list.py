@@ -1,11 +1,11 @@
-"""kernel_list.py GENERATOR SOURCE_DIR KERNELS_TXT TUNED TARGET...: the build (runtime/cmake/kernels.cmake) and the generator (--list) expand
+"""kernel_list.py GENERATOR SOURCE_DIR KERNELS_TXT GDN_TUNED=.. TARGET...: the build (runtime/cmake/kernels.cmake) and the generator (--list) expand
 generators/kernels.json and schedules/tuned each for itself; both must name the same objects with the same arguments."""
 import json
 import subprocess
 import sys
 
 generator, source, built, tuned, *targets = sys.argv[1:]
-command = [generator, "--list", "--json", "--kernels", source + "/generators/kernels.json", "--tuned", source + "/schedules/tuned", "--select", tuned]
+command = [generator, "--list", "--json", "--kernels", source + "/generators/kernels.json", "--tuned", source + "/schedules/tuned", "--select", tuned.removeprefix("GDN_TUNED=")]
 kernels = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)["kernels"]
 # Configurations that differ in run-time parameters only are one object.
 listed = [line for k in kernels if k["target"] in targets for line in dict.fromkeys(f"{c['symbol']} {c['arguments']}" for c in k["configurations"])]
