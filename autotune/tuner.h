@@ -12,6 +12,7 @@
 
 namespace gdn::tune {
 
+/// Looked at between batches: a batch is never cut, so that a search that goes on later asks for the same candidates.
 struct Budget {
     double seconds = 0;        // 0: no limit
     uint64_t evaluations = 0;  // 0: no limit
@@ -37,6 +38,9 @@ struct TuneResult {
 /// The search phase. Goes on where the journal's trials of the task end: the searcher (a fresh one) is asked and told again, with the
 /// recorded outcomes, and only what is not recorded is measured. The budget counts recorded evaluations too, seconds only of this call. The
 /// result's winner is the best of the search, not yet compared in alternation. Calling it again with a larger budget searches on.
+///
+/// A shard (Task::shard of Task::shards) measures the candidates that a hash of their text deals to it; the searcher is told kSkipped of the
+/// others. Exhaustive and random search lose nothing by that; the adaptive ones see only their shard's share of the neighbours.
 TuneResult search(const Task &task, const Kernel &kernel, Searcher &searcher, Builder &builder, Measurer &measurer, Journal &journal,
     const Budget &budget, const MeasureOptions &options, const std::function<void(const Progress &)> &progress, const std::atomic<bool> &stop);
 

@@ -31,9 +31,9 @@ CREATE TABLE run (
     doctor TEXT NOT NULL, noisy INTEGER NOT NULL);
 CREATE TABLE task (
     id INTEGER PRIMARY KEY,
-    kernel TEXT NOT NULL, target TEXT NOT NULL, class TEXT NOT NULL, shapes TEXT NOT NULL, space TEXT NOT NULL, default_config TEXT NOT NULL,
-    kernel_arguments TEXT NOT NULL, searcher TEXT NOT NULL, seed INTEGER NOT NULL, batch INTEGER NOT NULL, shard INTEGER NOT NULL,
-    shards INTEGER NOT NULL, winner TEXT, why TEXT,
+    kernel TEXT NOT NULL, target TEXT NOT NULL, class TEXT NOT NULL, shapes TEXT NOT NULL, space TEXT NOT NULL,
+    default_config TEXT NOT NULL, kernel_arguments TEXT NOT NULL, searcher TEXT NOT NULL, seed INTEGER NOT NULL, batch INTEGER NOT NULL,
+    shard INTEGER NOT NULL, shards INTEGER NOT NULL, winner TEXT, why TEXT,
     UNIQUE (kernel, target, class));
 CREATE TABLE trial (
     id INTEGER PRIMARY KEY,

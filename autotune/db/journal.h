@@ -1,5 +1,6 @@
 // What a tuning run found, in SQLite: kill -9 at any moment loses at most what was being measured, and so does a power cut (WAL with
-// synchronous=FULL: a transaction is on the disk when add() returns). People read it with `sqlite3 x.db`: tables run, task and trial, view best.
+// synchronous=FULL: a transaction is on the disk when add() returns). People read it with `sqlite3 x.db`: tables run, task and trial,
+// view best.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -52,8 +53,8 @@ class Journal {
 public:
     /// A new file; throws Error if it exists, or cannot be written.
     static Journal create(const std::string &path, const RunInfo &info);
-    /// Throws Error: no SQLite file, not a journal, a newer schema, corrupt (PRAGMA quick_check), unreadable; unless `read_only`, also a file
-    /// or folder that cannot be written, or a journal that another program writes. One Journal a process may write a file.
+    /// Throws Error: no SQLite file, not a journal, a newer schema, corrupt (PRAGMA quick_check), unreadable; unless `read_only`, also a
+    /// file or folder that cannot be written, or a journal that another run writes. A process opens a file for writing once.
     static Journal open(const std::string &path, bool read_only);
     ~Journal();
     Journal(Journal &&) noexcept;
@@ -62,13 +63,13 @@ public:
     /// Throws Error that names the difference: device, generator hash.
     void require_same(const RunInfo &now) const;
 
-    /// The task's number; made if it is not there. Throws Error naming what differs where the same kernel and class has another space, shapes,
-    /// searcher, seed or batch.
+    /// The task's number; made if it is not there. Throws Error naming what differs where the same kernel and class has another space,
+    /// shapes, default, searcher, seed, batch or shard.
     int64_t task(const Task &task);
     std::vector<std::pair<int64_t, Task>> tasks() const;
 
-    /// One transaction. `phase`: "search" or "final". A second trial of a configuration in one phase replaces the first. Trials of the search
-    /// void a final phase that is there: its trials and winner go.
+    /// One transaction. `phase`: "search" or "final". A second trial of a configuration in one phase replaces the first. Trials of the
+    /// search void a final phase that is there: its trials and winner go.
     void add(int64_t task, const std::string &phase, const std::vector<Trial> &trials);
     std::vector<Trial> trials(int64_t task, const std::string &phase) const;  // in order of addition
     /// Set once the final phase is through: the winner's config.
