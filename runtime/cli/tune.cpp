@@ -49,6 +49,7 @@ void add_tune(CLI::App &app) {
     add_tune_top(tune);
     add_tune_why(tune);
     add_tune_diff(tune);
+    add_tune_merge(tune);
 }
 
 }  // namespace gdn::cli

@@ -33,5 +33,6 @@ void add_tune_best(CLI::App &tune);
 void add_tune_top(CLI::App &tune);
 void add_tune_why(CLI::App &tune);
 void add_tune_diff(CLI::App &tune);
+void add_tune_merge(CLI::App &tune);
 
 }  // namespace gdn::cli
