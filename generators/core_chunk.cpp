@@ -220,6 +220,10 @@ public:
     }
 
     void schedule() {
+        if (this->using_autoscheduler()) {
+            set_estimates();
+            return;
+        }
         apply_core_chunk(st, config, machine);
         require_all_read(config);
     }
@@ -259,6 +263,25 @@ private:
         s1.dim(1).set_bounds(0, K);
         s1.dim(2).set_bounds(0, panels).set_stride(panel);
         next.dim(0).set_min(0);
+    }
+
+    // Sizes for Halide's autoschedulers (autotune/experiments/README.md).
+    void set_estimates() {
+        const int C = st.chunk, K = st.size.k, panel = st.panel, panels = st.size.v / panel;
+        _halide_user_assert(K && panels) << "an autoscheduler needs a kernel of fixed size\n";
+        q.set_estimates({{0, K}, {0, C}});
+        a.set_estimates({{0, K}, {0, C}});
+        alpha.set_estimates({{0, st.scalar_decay ? 1 : K}, {0, C}});
+        u.set_estimates({{0, panel}, {0, panels}, {0, C}});
+        e.set_estimates({{0, core_of(core) == Core::ChannelOwn ? K : 1}, {0, C}});
+        s0.set_estimates({{0, panel}, {0, K}, {0, panels}});
+        next.set_estimates({{0, 1}});
+        o.set_estimates({{0, panel}, {0, panels}, {0, C}});
+        if constexpr (kSnapshots) {
+            s1.set_estimates({{0, panel}, {0, K}, {0, panels}, {0, C}});
+        } else {
+            s1.set_estimates({{0, panel}, {0, K}, {0, panels}});
+        }
     }
 
     CoreChunkStages st;

@@ -194,7 +194,7 @@ string table_row(const List &list, const KernelSpec &k, const Configuration &con
         << enum_value("Type", k.param("z_dtype")) << ", " << (k.param("width").empty() || k.param("width") == "any" ? "0" : k.param("width")) << ",\n     " << size.k << ", " << size.v
         << ", " << r.panel << ", " << r.chunk << ", " << r.rows << ", " << r.cols << ", " << r.fetch_lines << ", " << r.fetch_slots
         << ",\n     {" << r.run.time_block << ", " << r.run.task_grain << ", " << r.run.short_steps << ", " << r.run.tail_steps << ", "
-        << r.run.v_slice_min << "}},\n";
+        << r.run.v_slice_min << ", " << r.run.fetch_ahead << "}},\n";
     return row.str();
 }
 

@@ -76,7 +76,7 @@ Space space_of(const std::string &family, const std::map<std::string, std::strin
 }
 
 void require_all_read(const Config &config) {
-    static const char *const kRuntime[] = {"time_block", "task_grain", "short_steps", "tail_steps", "v_slice_min"};
+    static const char *const kRuntime[] = {"time_block", "task_grain", "short_steps", "tail_steps", "v_slice_min", "fetch_ahead"};
     for (const std::string &name : config.unread()) {
         bool runtime = false;
         for (const char *r : kRuntime) runtime |= name == r;

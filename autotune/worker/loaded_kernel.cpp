@@ -14,7 +14,7 @@ namespace gdn::tune {
 
 namespace {
 
-constexpr const char *kRunTime[] = {"time_block", "task_grain", "short_steps", "tail_steps", "v_slice_min"};
+constexpr const char *kRunTime[] = {"time_block", "task_grain", "short_steps", "tail_steps", "v_slice_min", "fetch_ahead"};
 
 /// Without what needs no compiler.
 Config compiled_part(Config config) {

@@ -169,11 +169,12 @@ ordered_json core_of(const ordered_json &explanation, const std::string &role) {
     return {{"kernel", nullptr}, {"target", explanation["target"]}, {"config", nullptr}};
 }
 
-/// What the chunk of 8 tokens executes per token-head: the two products with the state [16 x K] x [K x V] and [K x 8] x [8 x V], the decay
-/// of the state once a chunk, T and Aqk as dots of K, the substitution and Aqk R over V. The element-wise work of stage and decay products
-/// is not counted.
-double executed_chunk_flop(const Setup &setup) {
-    const double K = static_cast<double>(setup.dk), V = static_cast<double>(setup.dv), C = 8;
+/// What a chunk of C tokens executes per token-head: the two products with the state [2C x K] x [K x V] and [K x C] x [C x V], the decay of
+/// the state once a chunk, T and Aqk as dots of K, the substitution and Aqk R over V. The element-wise work of stage and decay products is
+/// not counted. `config` is the core's: "chunk:8,cols:32,..".
+double executed_chunk_flop(const Setup &setup, const std::string &config) {
+    const double K = static_cast<double>(setup.dk), V = static_cast<double>(setup.dv);
+    const double C = std::atoi(config.c_str() + config.find("chunk:") + 6);
     return 6 * K * V + K * V / C + 2 * C * (K + V);
 }
 
@@ -195,7 +196,9 @@ ordered_json result_of(
     ordered_json json = subject.setup().json();
     json["ns_per_token_head"] = ns;
     json["flop_per_token_head"] = flop;
-    json["executed_flop_per_token_head"] = role == "chunk" ? executed_chunk_flop(subject.setup()) : flop;
+    const ordered_json core = core_of(subject.explanation(), role);
+    const bool chunks = role == "chunk" && core["config"].is_string();
+    json["executed_flop_per_token_head"] = chunks ? executed_chunk_flop(subject.setup(), core["config"]) : flop;
     json["gflops"] = flop / ns;
     json["peak_gflops"] = median(rounds.peak);
     json["efficiency"] = median(efficiency);
@@ -203,7 +206,7 @@ ordered_json result_of(
     json["rel_error"] = distance.rms();
     json["rel_error_o"] = distance.o.rms;
     json["rel_error_state"] = distance.state.rms;
-    json.update(core_of(subject.explanation(), role));
+    json.update(core);
     json["median_ns"] = median(contender.ns);
     json["mad_ns"] = mad(contender.ns);
     json["calls_per_sample"] = contender.calls;

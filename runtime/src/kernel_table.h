@@ -47,11 +47,12 @@ struct TargetRow {
 
 /// Run-time parameters: what the host may choose without compiling anything. gdn_apply_overrides() changes them per context.
 struct RunParams {
-    int32_t time_block;   // core_chunk: tokens of one head before the next head, a multiple of 8
+    int32_t time_block;   // core_chunk: tokens of one head before the next head, a multiple of 8; whole chunks are walked, one at least
     int32_t task_grain;   // core_chunk, core_step: heads of one task; 0 = chosen from heads and threads
     int32_t short_steps;  // core_chunk: sequences of at most this many tokens run as steps
     int32_t tail_steps;   // core_chunk: a ragged tail of at most this many tokens runs as steps
     int32_t v_slice_min;  // core_chunk, core_step: fewest columns of a V slice; 0 = never slice
+    int32_t fetch_ahead;  // core_chunk: the rows of which chunk the running one fetches: 1 = the next; 0 = none
 };
 
 /// One configuration of a kernel. A kernel's configurations for one target follow each other; those that differ in run-time parameters only

@@ -22,6 +22,7 @@ constexpr Parameter kParameters[] = {
     {"short_steps", &RunParams::short_steps, 1, 64, 1},
     {"tail_steps", &RunParams::tail_steps, 0, 15, 1},
     {"v_slice_min", &RunParams::v_slice_min, 0, 256, 16},
+    {"fetch_ahead", &RunParams::fetch_ahead, 0, 8, 1},
 };
 
 struct Piece {

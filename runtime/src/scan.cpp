@@ -371,7 +371,7 @@ void Scan::block(const Head &head, const Head *next_head, int64_t next_token, in
     const int32_t rows = v_first_ ? columns_ : plan_.kp, width = v_first_ ? plan_.kp : columns_;
     State current = head.home;
     const bool zero = first && !initial_state(head, &current);
-    const int64_t c = chunk_ ? chunk_->chunk : 1, chunks = (t1 - t0 + c - 1) / c;
+    const int64_t c = chunk_ ? chunk_->chunk : 1, chunks = (t1 - t0 + c - 1) / c, ahead = plan_.run[class_].fetch_ahead;
     if (chunks == 0) {
         if (zero) {
             zero_rows(head.home, rows, width);
@@ -399,14 +399,15 @@ void Scan::block(const Head &head, const Head *next_head, int64_t next_token, in
         const State to = to_home ? head.home : pong;
         const bool through = !o_direct_ || n < c;
         char *o = head.o + t * plan_.o.token + (int64_t)column_ * element;
-        const bool inside = t + c < t1;
-        const Head *next = inside ? &head : next_head;
-        const int64_t next_t = inside ? t + c : next_token;
-        // Where the next chunk's o rows will be; with a store behind this chunk, its own.
+        // What is fetched: the chunk `ahead` of this one, which behind the block's end is one of the next head.
+        const int64_t beyond = ahead - 1 - (t1 - t - 1) / c;  // chunks of the next head before it
+        const int64_t next_t = beyond < 0 ? t + ahead * c : next_token + beyond * c;
+        const Head *next = ahead == 0 || next_t >= tokens_.chunk_tokens ? nullptr : beyond < 0 ? &head : next_head;
+        // Where that chunk's o rows will be; with a store behind this chunk, its own.
         const char *o_rows = through || !next ? o : next->o + next_t * plan_.o.token + (int64_t)column_ * element;
-        const int32_t o_count = through ? n : next ? (int32_t)std::min(c, tokens_.chunk_tokens - next_t) : 0;
+        const int32_t o_count = ahead == 0 ? 0 : through ? n : next ? (int32_t)std::min(c, tokens_.chunk_tokens - next_t) : 0;
         State next_state = {nullptr, 0};
-        if (!inside && next && next != &head) {
+        if (beyond == 0 && next) {
             next_state = next->home;
             if (next_token == 0 && initial_slot_ >= 0 && readable(plan_.initial)) {
                 next_state = slice_of(part(plan_.initial, initial_slot_, next->hv));
@@ -495,7 +496,7 @@ void Scan::steps(const Head &head, State current) {
     }
 }
 
-/// Fills the addresses that the chunk's state-read loop fetches: raw rows of the next stage call, o rows, then the next head's state.
+/// Fills the addresses that the chunk's state-read loop fetches: raw rows of a coming stage call, o rows, then the next head's state.
 void Scan::list_next(const Head *next, int64_t next_t, const char *o_rows, int64_t o_bytes, int32_t o_count, const void *state) {
     const int32_t lines = chunk_->fetch_lines;
     if (lines <= 0) {

@@ -23,7 +23,8 @@ std::vector<int> divisors(int n, std::vector<int> wanted) {
 Space cpu_core_chunk_space(const Machine &m, const Size &size, bool low, bool snapshots) {
     const bool narrow = m.lanes < 16;  // 4 x 16 tiles: 8 accumulators of AVX2, 16 of NEON
     Space s;
-    s.add("chunk", ParamKind::Algorithm, {8}, 8);
+    // Low precision goes without 4: its short and tail steps are for whole chunks of eight tokens.
+    s.add("chunk", ParamKind::Algorithm, snapshots ? std::vector<int>{8} : low ? std::vector<int>{8, 16} : std::vector<int>{4, 8, 16}, 8);
     s.add("panel", ParamKind::Algorithm, size.v ? divisors(size.v, {size.v / 4, size.v / 2, size.v}) : std::vector<int>{size.v_unit},
           size.v ? size.v : size.v_unit);
     // Lines per address of `next`: as long as one row of K floats where that divides the lines of a tile (K / 2).
@@ -46,12 +47,17 @@ Space cpu_core_chunk_space(const Machine &m, const Size &size, bool low, bool sn
     s.add("stage_from", ParamKind::Schedule, {1, 2, 4, 8}, 4);
     s.add("dot_s", ParamKind::Schedule, {1, 2, 4}, narrow ? 2 : 4);
     s.add("dot_registers", ParamKind::Schedule, {4, 8, 16}, narrow ? 8 : 16);
+    if (snapshots) return s;  // a call's run-time parameters are those of its core_chunk
     s.add("time_block", ParamKind::Runtime, {8, 16, 32, 64, 128}, 32);
+    s.require("chunk divides time_block", [](const Config &c) { return c["time_block"] % c["chunk"] == 0; });
     s.add("task_grain", ParamKind::Runtime, {0, 1, 2, 4, 8, 16}, 0);
     // Low precision is for whole chunks: what is shorter goes token by token in float32, which is as fast and more exact.
-    s.add("short_steps", ParamKind::Runtime, {1, 2, 3, 4, 5, 6, 7}, low ? 7 : 3);
-    s.add("tail_steps", ParamKind::Runtime, {0, 1, 2, 3, 4, 5, 6, 7}, low ? 7 : 3);
+    s.add("short_steps", ParamKind::Runtime, {1, 2, 3, 4, 5, 6, 7, 9, 11}, low ? 7 : 3);
+    s.add("tail_steps", ParamKind::Runtime, {0, 1, 2, 3, 4, 5, 6, 7, 9, 11}, low ? 7 : 3);
+    s.require("steps are fewer than a chunk's tokens", [](const Config &c) { return std::max(c["short_steps"], c["tail_steps"]) < c["chunk"]; });
     s.add("v_slice_min", ParamKind::Runtime, {0, 16, 32, 64}, 32);
+    s.add("fetch_ahead", ParamKind::Runtime, {0, 1, 2}, 1);
+    s.require("fetch_ahead has fetch_lines", [](const Config &c) { return c["fetch_lines"] > 0 || c["fetch_ahead"] == 1; });
     return s;
 }
 

@@ -162,7 +162,8 @@ TEST(OperatorRepeat, RunTimeParameters) {
             ASSERT_EQ(problem.run(Context(target)), GDN_STATUS_OK) << gdn_last_error();
             const std::vector<unsigned char> whole = problem.output_bits();
             for (const char *overrides : {"core_chunk.time_block 8\n", "core_chunk.time_block 128\n", "core_chunk.task_grain 1\n",
-                     "core_chunk.task_grain 3\ncore_chunk.time_block 16\n"})
+                     "core_chunk.task_grain 3\ncore_chunk.time_block 16\n", "core_chunk.fetch_ahead 0\n", "core_chunk.fetch_ahead 2\n",
+                     "core_chunk.fetch_ahead 8\ncore_chunk.time_block 8\n"})
                 for (int threads : {1, 3}) {
                     Context context(target, threads);
                     context.apply(overrides);

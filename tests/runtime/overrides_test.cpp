@@ -51,6 +51,7 @@ TEST(Overrides, AllOrNone) {
              {"core_chunk.time_block", "line 1: expected"}, {"core_chunk.time_block 64 32", "line 1: expected"},
              {"time_block 64", "line 1: expected"}, {"core_chunk.time_block 63", "multiple of 8"}, {"core_chunk.time_block -8", "\"-8\""},
              {"core_chunk.time_block 99999999999999999999", "time_block"}, {"core_chunk.time_block 0x40", "time_block"},
+             {"core_chunk.fetch_ahead 9", "fetch_ahead is \"9\", expected a multiple of 1 from 0 to 8"},
              {"stage.time_block 64", "names no core kernel"}, {std::string("core_chunk.time_block 6\0004", 25), "time_block"},
              {std::string(70000, '#'), "bytes"}}) {
         EXPECT_EQ(apply_text(context.get(), text), GDN_STATUS_CORRUPT) << text.substr(0, 60);
