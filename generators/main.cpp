@@ -1,7 +1,7 @@
 // The generator program. Besides Halide's own command line (-g NAME -f FUNCTION -o DIR -e OUTPUTS target=.. param=value..):
 //   --list --json                every kernel of the list with its space and configuration
 //   --table MACHINE -o FILE      the dispatch table of libgdn as C++
-//   --version                    the compiler that it was built with: the same sources make other objects with another
+//   --version                    a hash of the sources that it was built from, and its compiler
 // the first two with [--kernels FILE] [--tuned DIR] [--select all|DEVICE KEY] [--targets a,b]: of the configurations that tuned data has of a kernel,
 // those of the cover, all, or those that one device uses.
 #include <Halide.h>
@@ -15,6 +15,7 @@
 
 #include "../runtime/src/row_config.h"
 #include "../schedules/schedules.h"
+#include "generator_sources.h"
 #include "tuned.h"
 
 using nlohmann::ordered_json;
@@ -281,7 +282,7 @@ int main(int argc, char **argv) {
     const string first = argc > 1 ? argv[1] : "";
     try {
         if (first == "--version") {
-            std::printf("gdn.generator, Halide %d.%d.%d\n", HALIDE_VERSION_MAJOR, HALIDE_VERSION_MINOR, HALIDE_VERSION_PATCH);
+            std::printf("gdn.generator of sources " GDN_GENERATOR_SOURCES ", Halide %d.%d.%d\n", HALIDE_VERSION_MAJOR, HALIDE_VERSION_MINOR, HALIDE_VERSION_PATCH);
             return 0;
         }
         if (first != "--list" && first != "--table") return Halide::Internal::generate_filter_main(argc, argv);

@@ -100,7 +100,7 @@ private:
 };
 
 struct Generator {
-    std::string hash, halide;
+    std::string hash, halide, made_with;
 };
 
 Generator identify(const std::string &generator) {
@@ -127,6 +127,10 @@ Generator identify(const std::string &generator) {
     if (!bytes) throw Error("cannot read the generator " + generator + ": " + std::strerror(errno));
     g.halide = words.substr(at + name.size());
     g.hash = name_of_content(*bytes + "\n" + g.halide);
+    // "gdn.generator of sources 0123.., Halide 21.0.0": the same wherever it was built.
+    const std::string sources = "of sources ";
+    const size_t from = words.rfind(sources);
+    g.made_with = from == std::string::npos ? g.hash : name_of_content(words.substr(from));
     return g;
 }
 
@@ -365,7 +369,7 @@ std::vector<Built> ProcessBuilder::build(
 
 std::unique_ptr<Builder> make_builder(const BuilderOptions &options) { return std::make_unique<ProcessBuilder>(options); }
 
-std::string generator_hash(const std::string &generator) { return identify(generator).hash; }
+std::string generator_hash(const std::string &generator) { return identify(generator).made_with; }
 
 std::string halide_version(const std::string &generator) { return identify(generator).halide; }
 
