@@ -111,7 +111,7 @@ std::vector<TuneResult> run_session(const std::vector<SessionTask> &tasks, Build
         const double begin = now();
         const bool recorded = journal.finished(journal.task(tasks[i].task)).done;
         const uint64_t evaluations = results[i].evaluations;
-        if (!recorded && evaluations == 0) continue;  // its turn never came: stays open
+        if (!recorded && evaluations == 0 && !state[i].exhausted) continue;  // its turn never came: stays open
         results[i] = finish(tasks[i].task, tasks[i].kernel, builder, measurer, journal, options.measure, reporter(i), stop);
         results[i].evaluations = std::max(results[i].evaluations, evaluations);
         if (!recorded) final_seconds = now() - begin;

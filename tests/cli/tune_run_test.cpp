@@ -103,6 +103,25 @@ TEST_F(TuneRun, DryRunPrintsThePlan) {
     EXPECT_FALSE(fs::exists(journal()));
 }
 
+TEST_F(TuneRun, ShardsMergeToTheWhole) {
+    const std::string base = "tune run gated_norm_f32_f32 --target x86_avx2 --force --rounds 3 --search exhaustive --cache " + folder_.string() + "/cache";
+    const auto shard = [&](int i) { return folder_.string() + "/shard" + std::to_string(i) + ".db"; };
+    ASSERT_EQ(gdn(base + " --shard 0/2 --journal " + shard(0)).code, 0);
+    const std::string merge = "tune merge " + journal() + " " + shard(0);
+    const Outcome missing = gdn(merge);
+    EXPECT_EQ(missing.code, 1);
+    EXPECT_THAT(missing.err, HasSubstr("shard 1"));
+    EXPECT_FALSE(fs::exists(journal()));
+
+    ASSERT_EQ(gdn(base + " --shard 1/2 --journal " + shard(1)).code, 0);
+    const Outcome merged = gdn(merge + " " + shard(1));
+    ASSERT_EQ(merged.code, 0) << merged.err;
+    const Outcome finished = gdn(base + " --resume --json --journal " + journal());
+    ASSERT_EQ(finished.code, 0) << finished.err;
+    const json result = json::parse(finished.out)["tasks"].at(0);
+    EXPECT_EQ(result["result"]["evaluations"], result["valid_points"]);
+}
+
 TEST_F(TuneRun, ReplayVerifiesOneConfiguration) {
     const Outcome outcome = gdn("tune replay gated_norm_f32_f32 --target x86_avx2 --config sums=1 --json --cache " + folder_.string() + "/cache");
     ASSERT_EQ(outcome.code, 0) << outcome.err;
