@@ -114,14 +114,15 @@ std::vector<Stale> stale(const DeviceFile &file, const std::vector<Kernel> &kern
             Stale one{file.target, file.device.key(), name, c, refusal(file, name, c, entry, kernels), false, {}};
             one.lost = kernel == nullptr || complete(*kernel, entry.config).empty();
             if (one.why.empty() && complete(*kernel, entry.default_config) != complete(*kernel, {})) {
-                one.why = "the default was " + text_of(entry.default_config) + " and is " + text_of(complete(*kernel, {}));
+                const Config was = complete(*kernel, entry.default_config), is = complete(*kernel, {});
+                one.why = "the default was " + text_of(changed(was, is)) + " and is " + text_of(changed(is, was));
             }
             if (one.why.empty() && entry.generator_hash != generator_hash) {
                 one.why = "made with the generator " + entry.generator_hash + ", not " + generator_hash;
             }
             if (one.why.empty()) continue;
             for (const auto &[config, cost] : entry.others) {
-                const Config now = kernel ? complete(*kernel, config) : Config();
+                const Config now = kernel ? changed(complete(*kernel, config), complete(*kernel, {})) : Config();
                 if (!now.empty() && std::find(one.configs.begin(), one.configs.end(), now) == one.configs.end()) one.configs.push_back(now);
             }
             all.push_back(one);

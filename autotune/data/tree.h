@@ -28,7 +28,7 @@ struct Stale {
     LengthClass length_class = LengthClass::kAny;
     std::string why;
     bool lost = false;            // kernel, class or winner are no longer there: nothing to time again
-    std::vector<Config> configs;  // complete, best first: those of its configurations that the space still has
+    std::vector<Config> configs;  // best first, what differs from the default of now: those that the space still has, the default aside
 };
 std::vector<Stale> stale(const DeviceFile &file, const std::vector<Kernel> &kernels, const std::string &generator_hash);
 /// Without the entries that require_known() refuses.

@@ -54,6 +54,7 @@ public:
             if (!names.count(name)) fail("unknown field \"" + name + "\"");
         }
     }
+    const std::string &name() const { return name_; }
     const json &object() const { return value_.is_object() ? value_ : wrong("an object"); }
     const json &array() const { return value_.is_array() ? value_ : wrong("an array"); }
     std::string text() const { return (value_.is_string() ? value_ : wrong("a text")).get<std::string>(); }
@@ -82,6 +83,15 @@ public:
         } catch (const Error &error) {
             fail(error.what());
         }
+    }
+    /// The text gives what differs from the default.
+    Config config(const Config &default_config) const {
+        Config complete = default_config;
+        for (const auto &[name, value] : config()) {
+            if (!default_config.count(name)) fail("\"" + name + "\" is no parameter of default_config, " + text_of(default_config));
+            complete[name] = value;
+        }
+        return complete;
     }
     std::vector<std::pair<std::string, Place>> members() const {
         std::vector<std::pair<std::string, Place>> all;
@@ -137,8 +147,8 @@ Entry parse_entry(const Place &place) {
     place.require_only({"config", "default_config", "cost", "low", "high", "ns", "default_ns", "samples", "noisy", "doctor", "date",
         "generator", "halide", "gdn", "shapes", "others"});
     Entry entry;
-    entry.config = place.field("config").config();
     entry.default_config = place.field("default_config").config();
+    entry.config = place.field("config").config(entry.default_config);
     entry.cost = place.field("cost").positive();
     entry.low = place.field("low").positive();
     entry.high = place.field("high").positive();
@@ -157,13 +167,14 @@ Entry parse_entry(const Place &place) {
     const Place others = place.field("others");
     if (others.object().size() > kMostOthers) others.fail("more than " + std::to_string(kMostOthers) + " configurations");
     for (const auto &[text, cost] : others.members()) {
-        const Config config = Place(json(text), "others").config();
-        if (knows(entry, config)) others.fail(text_of(config) + " stands there in two spellings");
+        const Config config = Place(json(text), others.name()).config(entry.default_config);
+        if (knows(entry, config)) others.fail(short_text(config, entry.default_config) + " stands there in two spellings");
         entry.others.emplace_back(config, cost.positive());
     }
     sort_best_first(&entry.others);
     for (const auto &[name, config] : {std::pair("config", &entry.config), std::pair("default_config", &entry.default_config)}) {
-        if (!knows(entry, *config)) others.fail(std::string("the cost of \"") + name + "\", " + text_of(*config) + ", is missing");
+        if (!knows(entry, *config))
+            others.fail(std::string("the cost of \"") + name + "\", " + short_text(*config, entry.default_config) + ", is missing");
     }
     return entry;
 }
@@ -173,7 +184,7 @@ std::string quoted(const std::string &text) { return json(text).dump(-1, ' ', fa
 std::string lines_of(const Entry &entry, const std::string &indent) {
     std::string text = "{\n";
     const auto field = [&](const char *name, const std::string &value) { text += indent + "  \"" + name + "\": " + value + ",\n"; };
-    field("config", quoted(text_of(entry.config)));
+    field("config", quoted(text_of(changed(entry.config, entry.default_config))));
     field("cost", fixed(entry.cost, 4));
     field("date", quoted(entry.date));
     field("default_config", quoted(text_of(entry.default_config)));
@@ -187,7 +198,7 @@ std::string lines_of(const Entry &entry, const std::string &indent) {
     field("noisy", entry.noisy ? "true" : "false");
     field("ns", fixed(entry.ns, 1));
     std::map<std::string, double> others;
-    for (const auto &[config, cost] : entry.others) others[text_of(config)] = cost;
+    for (const auto &[config, cost] : entry.others) others[text_of(changed(config, entry.default_config))] = cost;
     text += indent + "  \"others\": {";
     const char *between = "";
     for (const auto &[config, cost] : others) {
@@ -275,11 +286,25 @@ bool entry_of(const Journal &journal, int64_t id, const Task &task, const Config
 std::string percent(double ratio) { return fixed(100 * (1 - ratio), 1) + " %"; }
 
 std::string words_of(const Entry &entry) {
-    if (entry.config == entry.default_config) return "the default " + text_of(entry.config);
-    return text_of(entry.config) + " (" + percent(entry.cost) + " less time than " + text_of(entry.default_config) + ")";
+    if (entry.config == entry.default_config) return "the default";
+    return text_of(changed(entry.config, entry.default_config)) + " (" + percent(entry.cost) + " less time than the default)";
 }
 
 }  // namespace
+
+Config changed(const Config &config, const Config &default_config) {
+    Config different;
+    for (const auto &[name, value] : config) {
+        const auto found = default_config.find(name);
+        if (found == default_config.end() || found->second != value) different[name] = value;
+    }
+    return different;
+}
+
+std::string short_text(const Config &config, const Config &default_config) {
+    const Config different = changed(config, default_config);
+    return different.empty() ? "the default" : text_of(different);
+}
 
 DeviceFile parse_device_file(const std::string &text, const std::string &name) {
     const json parsed = parse_json(text, name);
@@ -416,7 +441,8 @@ std::vector<std::string> merge(DeviceFile *into, const DeviceFile &from, const s
                 }
                 sort_best_first(&old.others);
                 if (learned)
-                    changes.push_back(name + text_of(old.config) + " stays; costs of " + std::to_string(learned) + " more configurations");
+                    changes.push_back(name + short_text(old.config, old.default_config) + " stays; costs of " + std::to_string(learned) +
+                                      " more configurations");
             }
         }
     }

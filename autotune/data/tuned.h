@@ -29,6 +29,11 @@ struct DeviceFile {
     std::map<std::string, std::map<LengthClass, Entry>> kernels;
 };
 
+/// What of a configuration is not as in the default.
+Config changed(const Config &config, const Config &default_config);
+/// "cols:16,rows:4", "the default": for people.
+std::string short_text(const Config &config, const Config &default_config);
+
 /// `name` stands for the file in errors. Throws Error: not JSON, another schema, a field unknown, missing, twice or of a wrong type.
 DeviceFile parse_device_file(const std::string &text, const std::string &name);
 DeviceFile read_device_file(const std::string &path);

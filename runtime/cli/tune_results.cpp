@@ -62,8 +62,9 @@ ordered_json json_of(const Trial &trial) {
     return {{"config", text_of(trial.config)}, {"cost", trial.cost.value}, {"low", trial.cost.low}, {"high", trial.cost.high}};
 }
 
-std::string words_of(const Trial &trial) {
-    return format("%.4f [%.4f, %.4f]  %s", trial.cost.value, trial.cost.low, trial.cost.high, text_of(trial.config).c_str());
+std::string words_of(const Trial &trial, const Task &task) {
+    const std::string config = short_text(trial.config, task.default_config);
+    return format("%.4f [%.4f, %.4f]  %s", trial.cost.value, trial.cost.low, trial.cost.high, config.c_str());
 }
 
 void heading(const Task &task) { std::printf("%s%s%s\n", style().bold, task.name().c_str(), style().off); }
@@ -87,7 +88,7 @@ void best(const Options &options) {
         json["tasks"].push_back(row);
         if (options.json) continue;
         heading(task);
-        std::printf("  %s\n", trials.empty() ? "nothing measured yet" : words_of(trials[0]).c_str());
+        std::printf("  %s\n", trials.empty() ? "nothing measured yet" : words_of(trials[0], task).c_str());
         std::printf("  %s%s%s, %zu evaluations%s\n", style().dim, finish.done ? finish.why.c_str() : "not finished: best of the search",
             style().off, evaluations, journal.info().noisy ? ", noisy machine" : "");
     }
@@ -105,7 +106,7 @@ void top(const Options &options) {
         if (!options.json) heading(task);
         for (const Trial &trial : trials) {
             row["top"].push_back(json_of(trial));
-            if (!options.json) std::printf("  %s\n", words_of(trial).c_str());
+            if (!options.json) std::printf("  %s\n", words_of(trial, task).c_str());
         }
         json["tasks"].push_back(row);
     }
@@ -133,6 +134,8 @@ void why(const Options &options) {
     }
     if (options.json) print(json);
 }
+
+std::string words_of(const Entry &entry) { return short_text(entry.config, entry.default_config); }
 
 using Entries = std::map<std::string, Entry>;  // by task name
 
@@ -167,15 +170,14 @@ void diff(const Options &options) {
         if (!x || !y) {
             const Entry &only = x ? *x : *y;
             row["only_in"] = x ? "a" : "b";
-            text =
-                std::string("only in ") + (x ? options.journal : options.other) + ": " + text_of(only.config) + format(" %.4f", only.cost);
+            text = std::string("only in ") + (x ? options.journal : options.other) + ": " + words_of(only) + format(" %.4f", only.cost);
         } else if (x->config == y->config && x->default_config == y->default_config && !(x->high < y->low || y->high < x->low)) {
             equal++;
             continue;
         } else {
             row.update(
                 {{"a", {{"config", text_of(x->config)}, {"cost", x->cost}}}, {"b", {{"config", text_of(y->config)}, {"cost", y->cost}}}});
-            text = text_of(x->config) + format(" %.4f -> ", x->cost) + (x->config == y->config ? "the same" : text_of(y->config)) +
+            text = words_of(*x) + format(" %.4f -> ", x->cost) + (x->config == y->config ? "the same" : words_of(*y)) +
                    format(" %.4f", y->cost);
             if (x->default_config == y->default_config) {
                 const bool separate = x->high < y->low || y->high < x->low;

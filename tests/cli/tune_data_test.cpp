@@ -42,6 +42,9 @@ std::vector<Config> configs(size_t n) {
     return all;
 }
 
+/// As files, commands and messages spell it: what is not as in the default.
+std::string spelled(size_t i) { return text_of(changed(configs(i + 1)[i], configs(1)[0])); }
+
 Trial trial(const Config &config, double cost) {
     Trial t;
     t.config = config;
@@ -156,7 +159,7 @@ TEST_F(TuneData, ExportWritesTheDeviceAndItsCover) {
 
     const Outcome outcome = on_tree("export", file("tune.db"));
     EXPECT_EQ(outcome.code, 0) << outcome.err;
-    EXPECT_THAT(outcome.out, HasSubstr(std::string(kKernel) + " long: new, " + text_of(configs(3)[2])));
+    EXPECT_THAT(outcome.out, HasSubstr(std::string(kKernel) + " long: new, " + spelled(2)));
     EXPECT_THAT(outcome.out, HasSubstr("20.0 % less time"));
     ASSERT_THAT(bytes(), SizeIs(2));
     const DeviceFile device = read_device_file(device_path());
@@ -168,7 +171,7 @@ TEST_F(TuneData, ExportWritesTheDeviceAndItsCover) {
     write_journal("same.db", {1, 0.9, 0.795, 0.95});
     EXPECT_THAT(on_tree("export", file("same.db")).out, HasSubstr("nothing to change")) << "the intervals overlap";
     write_journal("better.db", {1, 0.7, 0.8, 0.95});
-    EXPECT_THAT(on_tree("export", file("better.db")).out, HasSubstr("in place of " + text_of(configs(3)[2])));
+    EXPECT_THAT(on_tree("export", file("better.db")).out, HasSubstr("in place of " + spelled(2)));
 }
 
 TEST_F(TuneData, ExportChoosesAndRefuses) {
@@ -210,7 +213,7 @@ TEST_F(TuneData, ImportIsAllOrNothing) {
     const std::string better = tune("export --stdout " + file("better.db")).out;
     write("better.json", better);
 
-    const std::string winner = text_of(configs(2)[1]);
+    const std::string winner = spelled(1);
     const auto replaced = [&](const std::string &what, const std::string &with) {
         std::string text = better;
         for (size_t at = 0; (at = text.find(what, at)) != std::string::npos; at += with.size()) text.replace(at, what.size(), with);
@@ -263,9 +266,9 @@ TEST_F(TuneData, RefreshNamesStaleEntriesAndHowToTimeThemAgain) {
     ASSERT_EQ(stale.size(), 1u);
     EXPECT_EQ(stale[0]["kernel"], kKernel);
     EXPECT_EQ(stale[0]["lost"], false);
-    EXPECT_EQ(stale[0]["configs"][0], text_of(configs(3)[2])) << "the winner comes first";
+    EXPECT_EQ(stale[0]["configs"][0], spelled(2)) << "the winner comes first";
     EXPECT_THAT(stale[0]["command"],
-        HasSubstr("gdn tune run " + std::string(kKernel) + " --target " + kTarget + " --class long --config " + text_of(configs(3)[2])));
+        HasSubstr("gdn tune run " + std::string(kKernel) + " --target " + kTarget + " --class long --config " + spelled(2)));
     EXPECT_THAT(on_tree("refresh", "").out, HasSubstr("1 stale entries"));
     EXPECT_THAT(on_tree("refresh", "--device somebody-else").out, HasSubstr("0 stale entries"));
 
@@ -288,7 +291,7 @@ TEST_F(TuneData, BestTopAndWhyReadAJournal) {
     EXPECT_EQ(best["why"], "it is the fastest");
     EXPECT_EQ(best["best"]["config"], text_of(configs(3)[2]));
     EXPECT_EQ(best["best"]["cost"], 0.8);
-    EXPECT_THAT(tune("best " + journal).out, HasSubstr(text_of(configs(3)[2])));
+    EXPECT_THAT(tune("best " + journal).out, HasSubstr(spelled(2)));
 
     json top = object(tune("top 3 --json " + journal))["tasks"].at(0)["top"];
     ASSERT_EQ(top.size(), 3u);
