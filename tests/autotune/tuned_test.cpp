@@ -491,5 +491,17 @@ TEST(TunedShipped, EveryDefaultFollowsFromTheDeviceFiles) {
     EXPECT_GE(folders, 4u);
 }
 
+TEST(TunedShipped, DeviceFilesAreWrittenAsTheyStand) {
+    size_t files = 0;
+    for (const fs::directory_entry &target : fs::directory_iterator(GDN_SOURCE_DIR "/schedules/tuned")) {
+        if (!target.is_directory()) continue;
+        for (const DeviceFile &file : read_target(GDN_SOURCE_DIR "/schedules/tuned", target.path().filename().string())) {
+            EXPECT_EQ(text_of(file), file_text((target.path() / (file.device.key() + ".json")).string()));
+            files++;
+        }
+    }
+    EXPECT_GT(files, 0u);
+}
+
 }  // namespace
 }  // namespace gdn_test
