@@ -358,6 +358,7 @@ TEST(Routes, FullCacheAndManyThreads) {
     EXPECT_GT(found, 100);
 }
 
+#if defined(__x86_64__)
 std::string target_of(gdn_context *context) {
     SmallCall call;
     char text[8192];
@@ -367,7 +368,6 @@ std::string target_of(gdn_context *context) {
     return json.substr(from, json.find('"', from) - from);
 }
 
-#if defined(__x86_64__)
 // R83: AVX-512-BF16 without AMX is a full AVX-512 machine.
 TEST(DispatchOfTheLibrary, PlayedMachines) {
     CpuidWords words = zen4();
