@@ -1,6 +1,8 @@
 #include "workspace.h"
 
 #include <algorithm>
+#include <cstdlib>
+#include <cstring>
 
 namespace gdn {
 
@@ -12,10 +14,33 @@ constexpr size_t kWorkerBytes = 248 << 10;
 // Less work than this (state elements touched) is done before another thread has woken up.
 constexpr int64_t kWorthThreads = 1 << 17;
 
+/// A parameter in a row's configuration, "cols:32,rows:8"; -1 where it has none.
+int32_t config_value(const KernelRow &row, const char *name) {
+    const size_t length = strlen(name);
+    for (const char *at = row.config; at && *at;) {
+        if (!strncmp(at, name, length) && at[length] == ':') {
+            return (int32_t)strtol(at + length + 1, nullptr, 10);
+        }
+        at = strchr(at, ',');
+        at += at ? 1 : 0;
+    }
+    return -1;
+}
+
+/// The compiler sums the dot products of tokens in an order that follows from how they are tiled.
+bool same_dots(const KernelRow &a, const KernelRow &b) {
+    for (const char *name : {"dot_registers", "dot_s", "stage_from"}) {
+        if (config_value(a, name) != config_value(b, name)) {
+            return false;
+        }
+    }
+    return true;
+}
+
 /// A slice must give the bits of the whole. Kernels of one fixed K do whatever their V, and so do those of run-time K, and both round
 /// alike (see generators/core_chunk.cpp) but for panels of 16 columns, whose dot products the compiler sums in another order.
 bool same_arithmetic(const KernelRow *whole, const KernelRow *slice) {
-    return !whole || (slice && whole->target == slice->target && whole->chunk == slice->chunk &&
+    return !whole || (slice && whole->target == slice->target && whole->chunk == slice->chunk && same_dots(*whole, *slice) &&
                          (whole->k == slice->k || (whole->panel % 32 == 0 && slice->panel % 32 == 0)));
 }
 
