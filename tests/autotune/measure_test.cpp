@@ -43,10 +43,15 @@ Kernel kernel_named(const std::string &name) {
     return {};
 }
 
+// The first of the kernel's configurations that the worker has compiled in: tuned data may have left the space's default out.
 Candidate default_of(const Kernel &kernel) {
     Candidate candidate;
     candidate.built.status = Status::kOk;
-    candidate.config = kernel.space.config(kernel.space.default_point());
+    for (int64_t i = 0; i < gdn_kernel_count() && candidate.config.empty(); i++) {
+        gdn_kernel_info info;
+        if (gdn_kernel_get(i, &info) == GDN_STATUS_OK && kernel.name == info.kernel && kernel.target == info.target)
+            candidate.config = parse_config(info.config);
+    }
     return candidate;
 }
 
