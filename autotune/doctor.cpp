@@ -13,6 +13,7 @@
 #include <sched.h>
 #include <unistd.h>
 
+#include "autotune/clock.h"
 #include "autotune/machine.h"
 #include "autotune/vitals.h"
 
@@ -35,8 +36,6 @@ std::string text_of(const char *pattern, double a, double b = 0, double c = 0) {
 Grade grade_of(double value, double note, double unfit) {
     return value > unfit ? Grade::kUnfit : value > note ? Grade::kNote : Grade::kGood;
 }
-
-double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 /// Sixteen additions that wait for each other: sixteen cycles on every CPU.
 uint64_t chain(uint64_t steps) {

@@ -25,6 +25,7 @@
 
 #include "autotune/build/fnv.h"
 #include "autotune/build/process.h"
+#include "autotune/clock.h"
 
 namespace gdn::tune {
 namespace {
@@ -37,8 +38,6 @@ constexpr double kStartSeconds = 30;         // for a generator that is only ask
 constexpr std::chrono::hours kLeftOver{1};   // work folders of killed builders that are older go
 constexpr uint64_t kFullBytes = 1ull << 20;  // a disk with less free space than that makes compilers fail
 constexpr size_t kMostWords = 2000;
-
-double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 std::optional<std::string> read_file(const std::string &path) {
     std::ifstream in(path, std::ios::binary);

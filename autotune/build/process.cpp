@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
 #include <climits>
 #include <csignal>
 #include <cstdio>
@@ -20,13 +19,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "autotune/clock.h"
+
 namespace gdn::tune {
 namespace {
 
 constexpr double kPatience = 10;           // seconds for a child that was told nothing about time
 constexpr size_t kMostText = 64ull << 20;  // bytes kept of what a child prints
-
-double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 std::string seconds_text(double seconds) {
     char text[32];

@@ -8,11 +8,11 @@
 #include <sched.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <nlohmann/json.hpp>
 
+#include "autotune/clock.h"
 #include "autotune/measure/protocol.h"
 #include "autotune/worker/failure.h"
 #include "autotune/worker/verify.h"
@@ -43,12 +43,6 @@ void watch_crashes() {
     action.sa_handler = on_crash;
     action.sa_flags = SA_ONSTACK | SA_NODEFER;
     for (const int signal : {SIGSEGV, SIGBUS, SIGABRT}) sigaction(signal, &action, nullptr);
-}
-
-double now() {
-    timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
 }
 
 class Session {
