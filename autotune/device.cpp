@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include <nlohmann/json.hpp>
+#include <sched.h>
 
 #include "autotune/db/journal.h"
 #include "autotune/machine.h"
@@ -92,6 +93,17 @@ std::vector<int> parse_cpu_list(const std::string &text) {
         }
         if (*end && !std::isspace(static_cast<unsigned char>(*end))) return {};
         for (long cpu = first; cpu <= last; cpu++) cpus.push_back(static_cast<int>(cpu));
+    }
+    return cpus;
+}
+
+std::vector<int> allowed_cpus() {
+    cpu_set_t set;
+    std::vector<int> cpus;
+    if (sched_getaffinity(0, sizeof set, &set) == 0) {
+        for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+            if (CPU_ISSET(static_cast<size_t>(cpu), &set)) cpus.push_back(cpu);
+        }
     }
     return cpus;
 }

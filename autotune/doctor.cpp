@@ -58,17 +58,6 @@ double time_of(uint64_t steps) {
     return now() - begin;
 }
 
-std::vector<int> allowed_cpus() {
-    cpu_set_t set;
-    std::vector<int> cpus;
-    if (sched_getaffinity(0, sizeof set, &set) == 0) {
-        for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
-            if (CPU_ISSET(static_cast<size_t>(cpu), &set)) cpus.push_back(cpu);
-        }
-    }
-    return cpus;
-}
-
 /// The loop again and again on one CPU.
 Finding listen_to_the_clock() {
     cpu_set_t before, one;
@@ -322,8 +311,10 @@ Checkup examine() {
     std::map<int, CpuTimes> after = parse_stat(whole_file("/proc/stat"));
     // Threads of this process are no other program: a BLAS spins for a moment after it was loaded.
     const int64_t ticks = static_cast<int64_t>(std::clock() - own) * sysconf(_SC_CLK_TCK) / CLOCKS_PER_SEC;
-    CpuTimes &here = after[cpus.front()];
-    here.busy -= ticks, here.idle += ticks;
+    if (!cpus.empty()) {
+        CpuTimes &here = after[cpus.front()];
+        here.busy -= ticks, here.idle += ticks;
+    }
     Checkup checkup;
     checkup.findings = other_load(before, after, cpus, busiest(ran, processes()));
     const int64_t throttled = throttle_count("");

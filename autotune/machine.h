@@ -11,6 +11,8 @@ std::string first_line(const std::string &path);
 std::string whole_file(const std::string &path);
 /// "0-3,8" -> 0, 1, 2, 3, 8; empty where the text is no such list.
 std::vector<int> parse_cpu_list(const std::string &text);
+/// CPUs that this process may use; empty where the kernel does not say.
+std::vector<int> allowed_cpus();
 /// Value of the first "key : value" line, "" if there is none.
 std::string value_of(const std::string &text, const std::string &key);
 /// Instruction sets among the flags of a /proc/cpuinfo, sorted; what else the kernel lists there differs between kernels, not CPUs.

@@ -19,13 +19,13 @@
 #include <utility>
 
 #include <nlohmann/json.hpp>
-#include <sched.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 
 #include "autotune/build/fnv.h"
 #include "autotune/build/process.h"
 #include "autotune/clock.h"
+#include "autotune/machine.h"
 
 namespace gdn::tune {
 namespace {
@@ -343,8 +343,7 @@ std::vector<Built> ProcessBuilder::build(
     {
         Workers workers{{}, halt};
         int jobs = options_.jobs;
-        cpu_set_t cpus;
-        if (jobs <= 0) jobs = sched_getaffinity(0, sizeof cpus, &cpus) == 0 ? CPU_COUNT(&cpus) : 1;
+        if (jobs <= 0) jobs = std::max(1, static_cast<int>(allowed_cpus().size()));
         std::unique_lock lock(mutex);
         while (alive < std::min(static_cast<size_t>(jobs), tasks.size())) {
             workers.threads.emplace_back(work);

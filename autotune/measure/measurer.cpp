@@ -7,11 +7,10 @@
 #include <iterator>
 #include <set>
 
-#include <sched.h>
-
 #include <nlohmann/json.hpp>
 
 #include "autotune/build/process.h"
+#include "autotune/machine.h"
 #include "autotune/measure/protocol.h"
 #include "autotune/measure/shapes.h"
 
@@ -27,14 +26,7 @@ constexpr size_t kTogether = 32;  // children at a time: each holds the shapes' 
 
 /// The last CPUs that this process may use: the first ones serve most interrupts.
 std::vector<int> last_cpus(size_t count) {
-    std::vector<int> all;
-    cpu_set_t set;
-    CPU_ZERO(&set);
-    if (sched_getaffinity(0, sizeof set, &set) == 0) {
-        for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
-            if (CPU_ISSET(cpu, &set)) all.push_back(cpu);
-        }
-    }
+    const std::vector<int> all = allowed_cpus();
     return {all.end() - static_cast<std::ptrdiff_t>(std::min(count, all.size())), all.end()};
 }
 
