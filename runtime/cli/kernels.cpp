@@ -18,6 +18,7 @@
 #include "console.h"
 #include "machine.h"
 #include "operator.h"
+#include "temporary_folder.h"
 
 namespace gdn::cli {
 namespace {
@@ -72,22 +73,6 @@ fs::path generator() {
     throw Failure(kExitFailure, "--emit runs the kernel's generator again, and gdn.generator is not beside this program: set GDN_GENERATOR "
                                 "to the one of a build folder");
 }
-
-/// Removes the folder with everything in it at the end.
-struct TemporaryFolder {
-    fs::path path;
-    TemporaryFolder() {
-        std::string name = (fs::temp_directory_path() / "gdn.XXXXXX").string();
-        if (!mkdtemp(name.data())) throw Failure(kExitFailure, "cannot make a temporary folder: " + std::string(std::strerror(errno)));
-        path = name;
-    }
-    ~TemporaryFolder() {
-        std::error_code ignored;
-        fs::remove_all(path, ignored);
-    }
-    TemporaryFolder(const TemporaryFolder &) = delete;
-    TemporaryFolder &operator=(const TemporaryFolder &) = delete;
-};
 
 std::string read_file(const fs::path &path) {
     std::ifstream file(path, std::ios::binary);

@@ -14,19 +14,28 @@ void add_path_options(CLI::App &app, TunePaths &paths) {
     app.add_option("--cache", paths.cache, "Folder of compiled candidates and test inputs (default: ~/.cache/gdn)");
 }
 
+namespace {
+
+void require(const std::string &file) {
+    if (fs::exists(file)) return;
+    throw Failure(kExitUsage, "no " + file + ": candidates are compiled in a build of the source tree (./dev gdn tune ..). "
+                                             "An installed library chooses among what it was built with: gdn tune select");
+}
+
+}  // namespace
+
+void require_worker(const TunePaths &paths) { require(paths.worker); }
+
 void find_paths(TunePaths &paths) {
     const std::string here = program_folder();
     if (paths.generator.empty()) paths.generator = here + "/gdn.generator";
     if (paths.worker.empty()) paths.worker = here + "/gdn.measure";
-    for (const std::string &program : {paths.generator, paths.worker}) {
-        if (!fs::exists(program)) {
-            throw Failure(kExitUsage, "no " + program + ": candidates are compiled in a build of the source tree (./dev gdn tune ..). "
-                                      "An installed library chooses among what it was built with: gdn tune select");
-        }
-    }
-    if (paths.kernels.empty()) paths.kernels = GDN_SOURCE_DIR "/generators/kernels.json";
-    if (paths.tuned.empty()) paths.tuned = GDN_SOURCE_DIR "/schedules/tuned";
-    if (!fs::exists(paths.kernels)) throw Failure(kExitUsage, "no " + paths.kernels + ": the source tree that this program was built from is gone");
+    require(paths.generator);
+    // Written beside the program by the build, so that nothing that is installed names it.
+    const std::string source = first_line(here + "/gdn.source");
+    if (paths.kernels.empty()) paths.kernels = source + "/generators/kernels.json";
+    if (paths.tuned.empty()) paths.tuned = source + "/schedules/tuned";
+    require(paths.kernels);
     if (paths.cache.empty()) {
         const char *cache = std::getenv("XDG_CACHE_HOME"), *home = std::getenv("HOME");
         paths.cache = cache && *cache ? std::string(cache) + "/gdn" : std::string(home && *home ? home : "/tmp") + "/.cache/gdn";

@@ -14,11 +14,12 @@ struct TunePaths {
     std::string tuned;      // schedules/tuned of the source tree
     std::string cache;      // --cache, else $XDG_CACHE_HOME/gdn or ~/.cache/gdn
 };
-/// Adds --generator, --source and --cache.
+/// Adds --generator and --cache.
 void add_path_options(CLI::App &app, TunePaths &paths);
 /// Fills what the options left open. Throws Failure that says what is missing: an installed library has no generator, `gdn tune select`
-/// needs none.
+/// needs none. What measures asks for the worker too.
 void find_paths(TunePaths &paths);
+void require_worker(const TunePaths &paths);
 
 void add_doctor(CLI::App &app);
 void add_tune_run(CLI::App &tune);  // run, list, replay
