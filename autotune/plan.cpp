@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <set>
 
+#include "autotune/measure/shapes.h"
+
 namespace gdn::tune {
 
 std::vector<std::string> searched_parameters(const Kernel &kernel, const std::vector<Shape> &shapes) {
@@ -27,7 +29,8 @@ std::vector<std::string> searched_parameters(const Kernel &kernel, const std::ve
 
 namespace {
 
-std::vector<Shape> shapes_of(const Kernel &kernel, LengthClass c, const PlanRequest &request) {
+/// Shapes of that class that the kernel can be called with; `why` says what is wrong with the last other one.
+std::vector<Shape> shapes_of(const Kernel &kernel, LengthClass c, const PlanRequest &request, std::string *why) {
     std::vector<Shape> shapes;
     if (request.shapes.empty()) {
         shapes = default_shapes(kernel, c);
@@ -36,7 +39,13 @@ std::vector<Shape> shapes_of(const Kernel &kernel, LengthClass c, const PlanRequ
     }
     for (const std::string &text : request.shapes) {
         for (const Shape &shape : parse_shapes(text)) {
-            if (class_of(kernel, shape) == c) shapes.push_back(shape);
+            if (class_of(kernel, shape) != c) continue;
+            try {
+                resolved(kernel, shape);
+                shapes.push_back(shape);
+            } catch (const Error &error) {
+                *why = error.what();
+            }
         }
     }
     return shapes;
@@ -53,11 +62,11 @@ std::vector<SessionTask> plan_tasks(const std::vector<Kernel> &kernels, const Pl
         }
     }
     std::vector<SessionTask> tasks;
-    std::string why = "there is nothing to tune";
+    std::string why = "there is nothing to tune", unfit;  // the second says more where it says something
     for (const Kernel &kernel : chosen) {
         for (const LengthClass c : classes_of(kernel.family)) {
             if (!request.classes.empty() && !std::count(request.classes.begin(), request.classes.end(), c)) continue;
-            const std::vector<Shape> shapes = shapes_of(kernel, c, request);
+            const std::vector<Shape> shapes = shapes_of(kernel, c, request, &unfit);
             if (shapes.empty()) {
                 why = "no shape that was given belongs to " + kernel.name;
                 continue;
@@ -88,12 +97,13 @@ std::vector<SessionTask> plan_tasks(const std::vector<Kernel> &kernels, const Pl
             t.task.searcher = request.searcher;
             t.task.seed = request.seed;
             t.task.batch = request.batch;
+            t.task.rounds = request.rounds;
             t.task.shard = request.shard;
             t.task.shards = request.shards;
             tasks.push_back(std::move(t));
         }
     }
-    if (tasks.empty()) throw Error(why);
+    if (tasks.empty()) throw Error(unfit.empty() ? why : unfit);
     return tasks;
 }
 

@@ -20,6 +20,7 @@ struct PlanRequest {
     std::string searcher = "auto";
     uint64_t seed = 1;
     size_t batch = 8;
+    int rounds = MeasureOptions().rounds;
     int shard = 0, shards = 1;
 };
 

@@ -1,18 +1,16 @@
 #include "autotune/session.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 
+#include "autotune/clock.h"
 #include "autotune/search/given.h"
 
 namespace gdn::tune {
 
 namespace {
 
-double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
-
-// What a final phase may take, until one has been timed.
+// What a final phase may take.
 constexpr double kFinalSeconds = 4;
 
 /// The points that these configurations are in this space.
@@ -47,13 +45,11 @@ int next_task(const std::vector<TaskProgress> &tasks) {
     for (size_t i = 0; i < tasks.size(); i++) {
         const TaskProgress &t = tasks[i];
         if (t.exhausted) continue;
-        double gain = INFINITY;  // not begun
+        double gain = 1e9;  // not begun: before all others
         if (t.last_slice) {
-            const double last = std::log(t.before / t.best) / static_cast<double>(t.last_slice);
-            gain = t.weight * std::max(last, 0.02 / static_cast<double>(t.evaluations));
-        } else {
-            gain = 1e9 * t.weight;
+            gain = std::max(std::log(t.before / t.best) / static_cast<double>(t.last_slice), 0.02 / static_cast<double>(t.evaluations));
         }
+        gain *= t.weight;
         if (gain > best_gain) {
             best = static_cast<int>(i);
             best_gain = gain;
@@ -71,20 +67,22 @@ std::vector<TuneResult> run_session(const std::vector<SessionTask> &tasks, Build
         state[i].weight = tasks[i].weight;
         state[i].exhausted = journal.finished(journal.task(tasks[i].task)).done;
     }
-    double final_seconds = kFinalSeconds;
+    // For the search: what has begun needs a final phase, and so will the next to begin.
     const auto left = [&]() -> double {
         if (options.budget.seconds <= 0) return INFINITY;
-        return options.budget.seconds - (now() - start) - final_seconds * static_cast<double>(tasks.size());
+        const auto begun = std::count_if(state.begin(), state.end(), [](const TaskProgress &s) { return s.last_slice > 0; });
+        const double finals = begun ? kFinalSeconds * static_cast<double>(begun + 1) : std::min(kFinalSeconds, options.budget.seconds / 2);
+        return options.budget.seconds - (now() - start) - finals;
     };
+    const bool whole = tasks.size() == 1;  // no need to cut its search
     const auto reporter = [&](size_t i) {
         return [&, i](Progress progress) {
+            if (!whole && progress.phase == "search") progress.of = options.budget.evaluations;  // the goal is not the slice
             progress.seconds_left = options.budget.seconds > 0 ? std::max(0.0, options.budget.seconds - (now() - start)) : -1;
             if (options.progress) options.progress(i, progress);
         };
     };
 
-    // One task: no need to cut its search.
-    const bool whole = tasks.size() == 1;
     while (!stop) {
         const int i = next_task(state);
         if (i < 0 || left() <= 0) break;
@@ -99,7 +97,7 @@ std::vector<TuneResult> run_session(const std::vector<SessionTask> &tasks, Build
         const std::vector<Point> start = points_of(t.task.space, options.start);
         const auto searcher = t.task.searcher == "given" ? make_given(start) : make_searcher(t.task.searcher, t.task.space, t.task.seed, start);
         TuneResult &result = results[static_cast<size_t>(i)];
-        result = search(t.task, t.kernel, *searcher, builder, measurer, journal, budget, options.measure, reporter(static_cast<size_t>(i)), stop);
+        result = search(t.task, t.kernel, *searcher, builder, measurer, journal, budget, reporter(static_cast<size_t>(i)), stop);
         s.before = s.best;
         if (result.winner.status == Status::kOk && result.winner.cost.samples) s.best = std::min(s.best, result.winner.cost.value);
         s.last_slice = result.evaluations - s.evaluations;
@@ -108,13 +106,11 @@ std::vector<TuneResult> run_session(const std::vector<SessionTask> &tasks, Build
         s.exhausted = whole || s.evaluations < budget.evaluations || (options.budget.evaluations && s.evaluations >= options.budget.evaluations);
     }
     for (size_t i = 0; i < tasks.size() && !stop; i++) {
-        const double begin = now();
         const bool recorded = journal.finished(journal.task(tasks[i].task)).done;
         const uint64_t evaluations = results[i].evaluations;
         if (!recorded && evaluations == 0 && !state[i].exhausted) continue;  // its turn never came: stays open
-        results[i] = finish(tasks[i].task, tasks[i].kernel, builder, measurer, journal, options.measure, reporter(i), stop);
+        results[i] = finish(tasks[i].task, tasks[i].kernel, builder, measurer, journal, reporter(i), stop);
         results[i].evaluations = std::max(results[i].evaluations, evaluations);
-        if (!recorded) final_seconds = now() - begin;
     }
     if (stop) {
         for (TuneResult &result : results) result.interrupted = true;

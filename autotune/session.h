@@ -31,7 +31,6 @@ int next_task(const std::vector<TaskProgress> &tasks);
 
 struct SessionOptions {
     Budget budget;                    // of all tasks together; evaluations and no_gain of each
-    MeasureOptions measure;
     std::vector<Config> start;        // configurations to try first; with the searcher "given" the only ones
     /// Reports `progress` of task `index`.
     std::function<void(size_t index, const Progress &progress)> progress;

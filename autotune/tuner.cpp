@@ -1,13 +1,13 @@
 #include "autotune/tuner.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <limits>
 #include <map>
 #include <set>
 
 #include "autotune/build/fnv.h"
+#include "autotune/clock.h"
 
 namespace gdn::tune {
 
@@ -15,8 +15,6 @@ namespace {
 
 constexpr size_t kFinalists = 5;
 constexpr int kFinalRounds = 3;  // times as many rounds as in the search
-
-double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 /// Candidates are dealt to shards by their text, so that a share does not depend on how the searcher came there.
 bool mine(const Task &task, const Config &config) {
@@ -257,12 +255,13 @@ TuneResult decide(const std::vector<Trial> &finals, const Task &task) {
 }  // namespace
 
 TuneResult search(const Task &task, const Kernel &kernel, Searcher &searcher, Builder &builder, Measurer &measurer, Journal &journal,
-    const Budget &budget, const MeasureOptions &options, const std::function<void(const Progress &)> &progress,
-    const std::atomic<bool> &stop) {
+    const Budget &budget, const std::function<void(const Progress &)> &progress, const std::atomic<bool> &stop) {
     const double start = now();
     const int64_t id = journal.task(task);
     Known known(kernel);
     for (const Trial &trial : journal.trials(id, "search")) known.add(trial);
+    MeasureOptions options;
+    options.rounds = task.rounds;
     Bench bench(task, kernel, builder, measurer, options, stop);
 
     TuneResult result;
@@ -321,7 +320,7 @@ TuneResult search(const Task &task, const Kernel &kernel, Searcher &searcher, Bu
 }
 
 TuneResult finish(const Task &task, const Kernel &kernel, Builder &builder, Measurer &measurer, Journal &journal,
-    const MeasureOptions &options, const std::function<void(const Progress &)> &progress, const std::atomic<bool> &stop) {
+    const std::function<void(const Progress &)> &progress, const std::atomic<bool> &stop) {
     const int64_t id = journal.task(task);
     const std::vector<Trial> searched = journal.trials(id, "search");
     std::vector<Trial> finals = journal.trials(id, "final");
@@ -345,8 +344,8 @@ TuneResult finish(const Task &task, const Kernel &kernel, Builder &builder, Meas
     if (finals.empty()) {
         report(interrupted);
         // Nobody is left early: the default's interval decides, however slow it is.
-        MeasureOptions thorough = options;
-        thorough.rounds *= kFinalRounds;
+        MeasureOptions thorough;
+        thorough.rounds = task.rounds * kFinalRounds;
         thorough.abandon = std::numeric_limits<double>::max();
         Bench bench(task, kernel, builder, measurer, thorough, stop);
         const Candidate *anchor = bench.anchor();

@@ -42,10 +42,10 @@ struct TuneResult {
 /// A shard (Task::shard of Task::shards) measures the candidates that a hash of their text deals to it; the searcher is told kSkipped of the
 /// others. Exhaustive and random search lose nothing by that; the adaptive ones see only their shard's share of the neighbours.
 TuneResult search(const Task &task, const Kernel &kernel, Searcher &searcher, Builder &builder, Measurer &measurer, Journal &journal,
-    const Budget &budget, const MeasureOptions &options, const std::function<void(const Progress &)> &progress, const std::atomic<bool> &stop);
+    const Budget &budget, const std::function<void(const Progress &)> &progress, const std::atomic<bool> &stop);
 
 /// The final phase: the default and the best five of the journal in alternation; Journal::finish().
 TuneResult finish(const Task &task, const Kernel &kernel, Builder &builder, Measurer &measurer, Journal &journal,
-    const MeasureOptions &options, const std::function<void(const Progress &)> &progress, const std::atomic<bool> &stop);
+    const std::function<void(const Progress &)> &progress, const std::atomic<bool> &stop);
 
 }  // namespace gdn::tune

@@ -21,7 +21,7 @@ using nlohmann::json;
 namespace {
 
 constexpr int64_t kApplication = 0x67646e6a;  // "gdnj"
-constexpr int64_t kSchema = 1;
+constexpr int64_t kSchema = 2;
 
 // `ns` and `anchor_ns` are JSON: a list per shape, a number per round. Costs are NULL where there are no samples.
 constexpr const char *kTables = R"sql(
@@ -33,7 +33,7 @@ CREATE TABLE task (
     id INTEGER PRIMARY KEY,
     kernel TEXT NOT NULL, target TEXT NOT NULL, class TEXT NOT NULL, shapes TEXT NOT NULL, space TEXT NOT NULL,
     default_config TEXT NOT NULL, kernel_arguments TEXT NOT NULL, searcher TEXT NOT NULL, seed INTEGER NOT NULL, batch INTEGER NOT NULL,
-    shard INTEGER NOT NULL, shards INTEGER NOT NULL, winner TEXT, why TEXT,
+    rounds INTEGER NOT NULL, shard INTEGER NOT NULL, shards INTEGER NOT NULL, winner TEXT, why TEXT,
     UNIQUE (kernel, target, class));
 CREATE TABLE trial (
     id INTEGER PRIMARY KEY,
@@ -51,7 +51,7 @@ CREATE VIEW best AS
 )sql";
 
 constexpr const char *kTaskColumns =
-    "id, kernel, target, class, shapes, space, default_config, kernel_arguments, searcher, seed, batch, shard, shards";
+    "id, kernel, target, class, shapes, space, default_config, kernel_arguments, searcher, seed, batch, shard, shards, rounds";
 
 std::string error_text() { return std::strerror(errno); }
 
@@ -158,6 +158,7 @@ Task task_of(const Statement &row) {
     task.batch = static_cast<size_t>(row.integer(10));
     task.shard = static_cast<int>(row.integer(11));
     task.shards = static_cast<int>(row.integer(12));
+    task.rounds = static_cast<int>(row.integer(13));
     return task;
 }
 
@@ -196,7 +197,8 @@ std::string Task::difference(const Task &other) const {
              difference("default configuration", text_of(default_config), text_of(other.default_config)),
              difference("generator arguments", kernel_arguments, other.kernel_arguments), difference("searcher", searcher, other.searcher),
              difference("seed", std::to_string(seed), std::to_string(other.seed)),
-             difference("batch", std::to_string(batch), std::to_string(other.batch))}) {
+             difference("batch", std::to_string(batch), std::to_string(other.batch)),
+             difference("rounds", std::to_string(rounds), std::to_string(other.rounds))}) {
         if (!text.empty()) return text;
     }
     return "";
@@ -333,6 +335,12 @@ void Journal::require_same(const RunInfo &now) const {
     }
 }
 
+void Journal::mark_noisy(const std::string &doctor) {
+    Statement(state_->db, "UPDATE run SET noisy = 1, doctor = ?").bind(doctor).step();
+    state_->info.noisy = true;
+    state_->info.doctor = doctor;
+}
+
 int64_t Journal::task(const Task &task) {
     const std::string class_name = name_of(task.length_class);
     return state_->reading([&] {
@@ -350,10 +358,10 @@ int64_t Journal::task(const Task &task) {
         }
         Statement insert(state_->db,
             "INSERT INTO task (kernel, target, class, shapes, space, default_config, kernel_arguments, searcher, seed, "
-            "batch, shard, shards) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id");
+            "batch, shard, shards, rounds) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id");
         insert.bind(task.kernel, task.target, class_name, text_of(task.shapes), task.space.json(), text_of(task.default_config),
             task.kernel_arguments, task.searcher, static_cast<int64_t>(task.seed), static_cast<int64_t>(task.batch), task.shard,
-            task.shards);
+            task.shards, task.rounds);
         insert.step();
         const int64_t id = insert.integer(0);
         insert.step();

@@ -11,7 +11,7 @@
 
 namespace gdn::tune {
 
-/// The machine, its compiler and its state: facts that make measurements comparable.
+/// Which machine this is: what makes measurements comparable.
 struct Device {
     std::string vendor, name, architecture;  // "AuthenticAMD", "AMD EPYC 9B14", "znver4": see gdn_device_info
     std::string features;                    // names of usable CPU features, sorted, separated by blanks
@@ -36,6 +36,7 @@ struct Task {
     std::string searcher;
     uint64_t seed = 0;
     size_t batch = 0;        // candidates asked for at a time
+    int rounds = 7;          // timed, of a batch
     int shard = 0, shards = 1;
     std::string name() const;  // "core_chunk_channel_tied_128x128 x86_avx512 long"
     /// "" where trials of the two may be mixed, else what differs: "seed: 1 here, 2 there". Which shard is no difference.
@@ -62,6 +63,8 @@ public:
     const RunInfo &info() const;
     /// Throws Error that names the difference: device, generator hash.
     void require_same(const RunInfo &now) const;
+    /// From now on its results carry the mark of a machine that doctor found unfit.
+    void mark_noisy(const std::string &doctor);
 
     /// The task's number; made if it is not there. Throws Error naming what differs where the same kernel and class has another space,
     /// shapes, default, searcher, seed, batch or shard.

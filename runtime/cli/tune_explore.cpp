@@ -155,6 +155,7 @@ std::vector<SessionTask> tasks_of(const Experiment &experiment, const Experiment
     request.searcher = run.searcher;
     request.seed = run.seed;
     request.batch = experiment.batch;
+    request.rounds = experiment.rounds;
     std::vector<SessionTask> tasks;
     for (const std::string &target : experiment.targets.empty() ? std::vector<std::string>{""} : experiment.targets) {
         request.target = target;
@@ -204,7 +205,6 @@ ReportInput measure(const Experiment &experiment, Options &options) {
     if (error) throw Failure(kExitFailure, "cannot make the folder " + options.output + ": " + error.message());
     for (size_t i = 0; i < runs.size(); i++) {
         options.run.journal = journals[i];
-        options.run.session.measure.rounds = experiment.rounds;
         for (const SessionTask &task : tasks_of(experiment, runs[i], kernels)) {
             options.run.resume = fs::exists(options.run.journal);
             options.run.session.budget.evaluations = evaluations_of(experiment, task.task.space);

@@ -84,8 +84,9 @@ std::vector<SessionTask> planned(Options &options) {
     for (const std::string &text : options.configs) options.run.session.start.push_back(parse_config(text));
     if (!options.base.empty()) options.request.base = parse_config(options.base);
     if (!options.shard.empty()) {
-        if (std::sscanf(options.shard.c_str(), "%d/%d", &options.request.shard, &options.request.shards) != 2 || options.request.shard < 0 ||
-            options.request.shard >= options.request.shards) {
+        int end = 0;
+        if (std::sscanf(options.shard.c_str(), "%d/%d%n", &options.request.shard, &options.request.shards, &end) != 2 ||
+            options.shard.size() != static_cast<size_t>(end) || options.request.shard < 0 || options.request.shard >= options.request.shards) {
             throw Failure(kExitUsage, "--shard \"" + options.shard + "\", expected i/n with 0 <= i < n");
         }
     }
@@ -186,7 +187,6 @@ RunInfo run_info(const TunePaths &paths, const Checkup &checkup) {
     return info;
 }
 
-/// Leaves no empty journal behind where a task cannot even begin.
 Journal open_journal(const TuneRun &run, const RunInfo &info) {
     if (!fs::exists(run.journal)) {
         if (run.resume) throw Failure(kExitUsage, "--resume: there is no " + run.journal);
@@ -197,6 +197,7 @@ Journal open_journal(const TuneRun &run, const RunInfo &info) {
     }
     Journal journal = Journal::open(run.journal, false);
     journal.require_same(info);
+    if (info.noisy && !journal.info().noisy) journal.mark_noisy(info.doctor);
     return journal;
 }
 
@@ -205,25 +206,28 @@ BuilderOptions builder_options(const TuneRun &run) {
     options.generator = run.paths.generator;
     options.cache = run.paths.cache + "/objects";
     options.jobs = run.jobs;
-    options.seconds = run.build_seconds;
     return options;
+}
+
+std::unique_ptr<Measurer> measurer_of(const TuneRun &run) {
+    require_worker(run.paths);
+    return make_measurer(run.paths.worker, run.paths.cache + "/inputs");
 }
 
 /// What measures: made only where the machine is fit, or the user insists.
 struct Bench {
-    explicit Bench(const TuneRun &run) : journal(checked(run)) {
-        std::error_code error;
-        fs::create_directories(run.paths.cache, error);  // what is wrong with it the builder says
-        builder = make_builder(builder_options(run));
-        measurer = make_measurer(run.paths.worker, run.paths.cache + "/inputs");
-    }
+    // The journal last: none is made where the rest cannot be.
+    explicit Bench(const TuneRun &run)
+        : checkup(checked(run)), builder(make_builder(builder_options(run))), measurer(measurer_of(run)),
+          journal(open_journal(run, run_info(run.paths, checkup))) {}
 
+    Checkup checkup;
     std::unique_ptr<Builder> builder;
     std::unique_ptr<Measurer> measurer;
     Journal journal;
 
 private:
-    static Journal checked(const TuneRun &run) {
+    static Checkup checked(const TuneRun &run) {
         const Checkup checkup = examine();
         if (!checkup.fit() && !run.force) {
             std::string text = "this machine is not fit for measuring now:";
@@ -233,7 +237,7 @@ private:
             }
             throw Failure(kExitFailure, text + "\n`gdn doctor` says more; --force measures all the same and marks the results");
         }
-        return open_journal(run, run_info(run.paths, checkup));
+        return checkup;
     }
 };
 
@@ -245,7 +249,7 @@ void serve(const std::vector<SessionTask> &tasks, const TuneRun &run) {
     const int64_t id = bench.journal.task(t.task);
     const auto evaluate = [&](const std::vector<Point> &points) {
         const auto searcher = make_given(points);
-        search(t.task, t.kernel, *searcher, *bench.builder, *bench.measurer, bench.journal, {}, run.session.measure, {}, interrupt_flag());
+        search(t.task, t.kernel, *searcher, *bench.builder, *bench.measurer, bench.journal, {}, {}, interrupt_flag());
         std::map<std::string, Trial> known;
         for (const Trial &trial : bench.journal.trials(id, "search")) known[text_of(trial.config)] = trial;
         std::vector<Evaluation> evaluations;
@@ -256,6 +260,8 @@ void serve(const std::vector<SessionTask> &tasks, const TuneRun &run) {
         return evaluations;
     };
     ask_tell(std::cin, std::cout, t.task.space, evaluate, &interrupt_flag());
+    check_interrupt();
+    finish(t.task, t.kernel, *bench.builder, *bench.measurer, bench.journal, {}, interrupt_flag());
     check_interrupt();
 }
 
@@ -299,7 +305,7 @@ void replay(Options &options) {
     const std::vector<SessionTask> tasks = planned(options);
     const Config wish = options.run.session.start.at(0);
     const auto builder = make_builder(builder_options(options.run));
-    const auto measurer = make_measurer(options.run.paths.worker, options.run.paths.cache + "/inputs");
+    const auto measurer = measurer_of(options.run);
     ordered_json list = ordered_json::array();
     bool right = true;
     for (const SessionTask &t : tasks) {
@@ -311,7 +317,7 @@ void replay(Options &options) {
         trial.status = built[1].status;
         trial.error = built[1].error;
         if (trial.status == Status::kOk) {
-            MeasureOptions measure = options.run.session.measure;
+            MeasureOptions measure;
             measure.rounds *= 3;
             measure.abandon = INFINITY;
             trial = measurer->measure(t.kernel, t.task.shapes, {built[0], t.task.default_config}, {{built[1], config}}, measure, &interrupt_flag()).at(0);
@@ -422,7 +428,7 @@ void add_tune_run(CLI::App &tune) {
         command.add_option("--time", options->time, "Stop after 10m, 1h30m, .. of all kernels together");
         command.add_option("--evaluations", session.budget.evaluations, "Stop a kernel after so many candidates");
         command.add_option("--no-gain", session.budget.no_gain, "Stop a kernel after so many candidates without a better one");
-        command.add_option("--rounds", session.measure.rounds, "Timed rounds of a batch")->check(CLI::Range(3, 1000))->capture_default_str();
+        command.add_option("--rounds", options->request.rounds, "Timed rounds of a batch")->check(CLI::Range(3, 1000))->capture_default_str();
         command.add_option("--journal", options->run.journal, "SQLite file that keeps every measurement")->capture_default_str();
         command.add_flag("--resume", options->run.resume, "Go on with the journal");
         command.add_option("--shard", options->shard, "i/n: only this share of the candidates, see gdn tune merge");

@@ -15,14 +15,13 @@ struct TuneRun {
     bool resume = false;      // the file may be there and is gone on with
     bool force = false;       // measure although doctor says no
     int jobs = 0;
-    double build_seconds = 120;
     tune::SessionOptions session;
 };
 
 /// Runs the tasks and returns a result for each. Throws Failure: unfit machine, refused journal. After Ctrl-C results are marked interrupted.
 std::vector<tune::TuneResult> run_tuning(const std::vector<tune::SessionTask> &tasks, const TuneRun &run);
 
-/// Name, default's time, best's time, gain with its interval, configuration: a row per task.
+/// Name, candidates tried, time over the default's with its interval, what changed: a row per task.
 void print_results(const std::vector<tune::SessionTask> &tasks, const std::vector<tune::TuneResult> &results);
 
 /// 600 of "10m", "600", "600s", "1h30m". Throws Failure(kExitUsage).

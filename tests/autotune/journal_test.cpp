@@ -199,6 +199,14 @@ TEST(Journal, PeopleReadIt) {
     EXPECT_EQ(sql(path, "SELECT json_extract(ns, '$[0][0]') FROM trial LIMIT 1"), "1.1;");
 }
 
+TEST(Journal, TheMarkOfANoisyMachineStays) {
+    const Folder folder;
+    Journal::create(folder.file("a.db"), run_info()).mark_noisy(R"({"findings": [1]})");
+    const Journal journal = Journal::open(folder.file("a.db"), true);
+    EXPECT_TRUE(journal.info().noisy);
+    EXPECT_EQ(journal.info().doctor, R"({"findings": [1]})");
+}
+
 TEST(Journal, RefusesAnotherDeviceGeneratorAndSearch) {
     const Folder folder;
     Journal journal = Journal::create(folder.file("a.db"), run_info());
@@ -221,6 +229,7 @@ TEST(Journal, RefusesAnotherDeviceGeneratorAndSearch) {
     }),
         AllOf(HasSubstr("rows:4,8 default 4 here"), HasSubstr("rows:2,4,8 default 4 there")));
     EXPECT_THAT(refusal([](Task &t) { t.space = Space(t.space.parameters(), {}); }), HasSubstr("constraints"));
+    EXPECT_THAT(refusal([](Task &t) { t.rounds = 21; }), HasSubstr("rounds: 21 here, 7 there"));
     EXPECT_THAT(refusal([](Task &t) { t.shapes[1].T = 8192; }), AllOf(HasSubstr("shapes"), HasSubstr("T=8192"), HasSubstr("T=4096")));
     EXPECT_THAT(refusal([](Task &t) { t.default_config["rows"] = 8; }), HasSubstr("default configuration: "));
     EXPECT_THAT(refusal([](Task &t) { t.kernel_arguments += " x=1"; }), HasSubstr("x=1 here"));
@@ -251,7 +260,7 @@ TEST(Journal, RefusesWhatIsNoJournal) {
     sql(folder.file("foreign.db"), "CREATE TABLE trial (id INTEGER); PRAGMA user_version = 1");
     EXPECT_THAT(refusal("foreign.db"), HasSubstr("no journal"));
     Journal::create(folder.file("newer.db"), run_info());
-    sql(folder.file("newer.db"), "PRAGMA user_version = 2");
+    sql(folder.file("newer.db"), "PRAGMA user_version = 3");
     EXPECT_THAT(refusal("newer.db"), AllOf(HasSubstr("schema 2"), HasSubstr("newer")));
     Journal::create(folder.file("bare.db"), run_info());
     sql(folder.file("bare.db"), "DELETE FROM run");

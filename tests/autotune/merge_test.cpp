@@ -31,8 +31,8 @@ TuneResult tune_into(Journal &journal, const Task &t, const Event &event = {}) {
     builder.event = measurer.event = event;
     const std::atomic<bool> stop{false};
     const auto searcher = make_searcher(t.searcher, t.space, t.seed);
-    search(t, kernel(), *searcher, builder, measurer, journal, {}, {}, {}, stop);
-    return finish(t, kernel(), builder, measurer, journal, {}, {}, stop);
+    search(t, kernel(), *searcher, builder, measurer, journal, {}, {}, stop);
+    return finish(t, kernel(), builder, measurer, journal, {}, stop);
 }
 
 void tune_file(const std::string &path, const Task &t, const RunInfo &info = run_info(), const Event &event = {}) {

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "autotune/plan.h"
+#include "synthetic.h"
 
 namespace gdn::tune {
 namespace {
@@ -80,6 +81,83 @@ TEST(NextTask, NobodyStarves) {
     EXPECT_GT(of[0], of[1]);
 }
 
+// Copies of the synthetic kernel, under names of their own.
+std::vector<SessionTask> copies(int n, const std::string &searcher = "random") {
+    std::vector<SessionTask> tasks;
+    for (int i = 0; i < n; i++) {
+        SessionTask t;
+        t.kernel = synthetic::kernel();
+        t.kernel.name += "_" + std::to_string(i);
+        t.task = synthetic::task(searcher);
+        t.task.kernel = t.kernel.name;
+        tasks.push_back(std::move(t));
+    }
+    return tasks;
+}
+
+struct SessionTest : ::testing::Test {
+    std::vector<TuneResult> run(const std::vector<SessionTask> &tasks, Journal &journal, const Budget &budget) {
+        SessionOptions options;
+        options.budget = budget;
+        return run_session(tasks, builder, measurer, journal, options, stop);
+    }
+    Journal journal(const std::string &name) { return Journal::create(folder.file(name), synthetic::run_info()); }
+
+    Folder folder;
+    synthetic::FakeBuilder builder;
+    synthetic::FakeMeasurer measurer;
+    std::atomic<bool> stop{false};
+};
+
+TEST_F(SessionTest, SlicesFindWhatOneSearchFinds) {
+    Budget budget;
+    budget.evaluations = 48;
+    Journal together = journal("together.db"), alone = journal("alone.db");
+    const std::vector<SessionTask> tasks = copies(3);
+    run(tasks, together, budget);
+    run({tasks[1]}, alone, budget);
+    EXPECT_TRUE(synthetic::same(together.trials(together.task(tasks[1].task), "search"), alone.trials(alone.task(tasks[1].task), "search")));
+    EXPECT_EQ(alone.trials(1, "search").size(), 48u);
+    for (const SessionTask &t : tasks) EXPECT_TRUE(together.finished(together.task(t.task)).done) << t.task.name();
+}
+
+TEST_F(SessionTest, ManyTasksInLittleTimeBeginWithTheFirst) {
+    Budget budget;
+    budget.seconds = 20;  // 100 final phases would take far longer
+    budget.evaluations = 8;
+    Journal j = journal("many.db");
+    const std::vector<TuneResult> results = run(copies(100), j, budget);
+    size_t begun = 0, finished = 0;
+    for (const TuneResult &result : results) begun += result.evaluations > 0;
+    for (const auto &[id, task] : j.tasks()) finished += j.finished(id).done;
+    EXPECT_GT(begun, 0u);
+    EXPECT_LT(begun, 100u);
+    EXPECT_EQ(finished, begun) << "what has begun is finished, what has not stays open";
+}
+
+TEST_F(SessionTest, WhatIsFinishedIsLeftAlone) {
+    Budget budget;
+    budget.evaluations = 16;
+    Journal j = journal("again.db");
+    const std::vector<SessionTask> tasks = copies(2);
+    run({tasks[0]}, j, budget);
+    int touched = 0;
+    measurer.event = [&](const std::string &, const Config &) { touched++; };
+    budget.evaluations = 64;
+    const std::vector<TuneResult> results = run({tasks[0]}, j, budget);
+    EXPECT_EQ(touched, 0);
+    EXPECT_EQ(results[0].winner.config, j.finished(1).winner);
+    run(tasks, j, budget);
+    EXPECT_GT(touched, 0) << "the other one was open";
+}
+
+TEST_F(SessionTest, StopMarksAllResults) {
+    measurer.event = [&](const std::string &, const Config &) { stop = true; };
+    Journal j = journal("stopped.db");
+    for (const TuneResult &result : run(copies(3), j, {})) EXPECT_TRUE(result.interrupted);
+    for (const auto &[id, task] : j.tasks()) EXPECT_FALSE(j.finished(id).done);
+}
+
 TEST(NextTask, ExhaustedTasksAreLeft) {
     std::vector<TaskProgress> tasks(2);
     tasks[0].exhausted = true;
@@ -137,9 +215,12 @@ TEST(Plan, NamesWhatIsWrong) {
     r.base = {{"rows", 3}};
     EXPECT_THAT(refusal(r), HasSubstr("3"));
     r.base = {};
-    r.shapes = {"T=1"};
-    r.classes = {LengthClass::kLong};
-    EXPECT_NE(refusal(r), "accepted");
+    r.shapes = {"T=4"};
+    EXPECT_THAT(refusal(r), HasSubstr("8 tokens"));
+    // Of a glob, the kernels that the shapes fit are tuned.
+    r = request("core_*_channel_tied_128x128*");
+    r.shapes = {"T=1024,H=4"};
+    for (const SessionTask &t : plan_tasks(kernels(), r)) EXPECT_EQ(t.kernel.family, "core_chunk");
 }
 
 }  // namespace

@@ -41,7 +41,6 @@ private:
 struct Tuner {
     FakeBuilder builder;
     FakeMeasurer measurer;
-    MeasureOptions options;
     std::vector<Progress> progress;
     std::atomic<bool> stop{false};
     std::vector<std::string> asked;
@@ -50,14 +49,14 @@ struct Tuner {
     TuneResult search(const Task &task, Journal &journal, const Budget &budget = {}) {
         Recorder searcher(task);
         const TuneResult result = tune::search(
-            task, kernel(), searcher, builder, measurer, journal, budget, options, [&](const Progress &p) { progress.push_back(p); }, stop);
+            task, kernel(), searcher, builder, measurer, journal, budget, [&](const Progress &p) { progress.push_back(p); }, stop);
         asked = searcher.asked;
         told = searcher.told;
         return result;
     }
     TuneResult finish(const Task &task, Journal &journal) {
         return tune::finish(
-            task, kernel(), builder, measurer, journal, options, [&](const Progress &p) { progress.push_back(p); }, stop);
+            task, kernel(), builder, measurer, journal, [&](const Progress &p) { progress.push_back(p); }, stop);
     }
 };
 

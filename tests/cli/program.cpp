@@ -3,6 +3,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <sstream>
 
 #include <chrono>
@@ -40,6 +41,7 @@ Outcome run(const Invocation &what) {
         if (child == 0) {
             dup2(what.stdout_file.empty() ? out[1] : open(what.stdout_file.c_str(), O_WRONLY), STDOUT_FILENO);
             dup2(err[1], STDERR_FILENO);
+            if (!what.stdin_file.empty()) dup2(open(what.stdin_file.c_str(), O_RDONLY), STDIN_FILENO);
             for (int file : {out[0], out[1], err[0], err[1]}) close(file);
             start(what);
         }
@@ -76,10 +78,14 @@ Outcome run(const Invocation &what) {
     return outcome;
 }
 
+std::vector<std::string> words(const std::string &text) {
+    std::istringstream in(text);
+    return {std::istream_iterator<std::string>(in), {}};
+}
+
 Outcome gdn(const std::string &arguments) {
     Invocation what;
-    std::istringstream words(arguments);
-    for (std::string word; words >> word;) what.arguments.push_back(word);
+    what.arguments = words(arguments);
     return run(what);
 }
 

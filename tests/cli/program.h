@@ -19,10 +19,12 @@ struct Invocation {
     bool terminal = false;                           // stdout and stderr are one terminal; all text lands in out
     double interrupt_after = 0;                      // seconds until Ctrl-C; 0: never
     std::string stdout_file;                         // instead of a pipe
+    std::string stdin_file;                          // instead of ours
 };
 
 Outcome run(const Invocation &what);
-Outcome gdn(const std::string &arguments);  // separated by blanks
+std::vector<std::string> words(const std::string &text);  // separated by blanks
+Outcome gdn(const std::string &arguments);  // words() of it
 
 }  // namespace gdn_test
 #endif

@@ -1,6 +1,8 @@
 // gdn tune run, list and replay, on real candidates. Nothing is asserted about times.
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
+#include <sstream>
 #include <string>
 
 #include <gmock/gmock.h>
@@ -24,10 +26,11 @@ protected:
     }
     void TearDown() override { fs::remove_all(folder_); }
 
-    /// Two values of one parameter, a small shape: seconds, not minutes.
-    std::string small(const std::string &more) const {
-        return "tune run gated_norm_f32_f32 --target x86_avx2 --force --rounds 3 --cache " + folder_.string() + "/cache --journal " + journal() + " " + more;
+    std::string tune(const std::string &kernel, const std::string &more) const {
+        return "tune run " + kernel + " --target x86_avx2 --force --cache " + folder_.string() + "/cache --journal " + journal() + " " + more;
     }
+    /// Few points, a small shape: seconds, not minutes.
+    std::string small(const std::string &more) const { return tune("gated_norm_f32_f32", "--rounds 3 " + more); }
     std::string journal() const { return folder_.string() + "/tune.db"; }
 
     fs::path folder_;
@@ -55,18 +58,37 @@ TEST_F(TuneRun, FindsAWinnerAndKeepsTheJournal) {
 
 TEST_F(TuneRun, InterruptKeepsTheJournal) {
     Invocation run_long;
-    std::string arguments = "tune run core_step_channel_tied_128x128_kfirst --target x86_avx2 --force --batch 1 --rounds 1000 --cache " + folder_.string() +
-                            "/cache --journal " + journal();
-    for (size_t at = 0; at < arguments.size();) {
-        const size_t end = std::min(arguments.find(' ', at), arguments.size());
-        run_long.arguments.push_back(arguments.substr(at, end - at));
-        at = end + 1;
-    }
+    run_long.arguments = words(tune("core_step_channel_tied_128x128_kfirst", "--batch 1 --rounds 1000"));
     run_long.interrupt_after = 4;
     const Outcome outcome = run(run_long);
     EXPECT_EQ(outcome.code, 5) << outcome.err;
     EXPECT_THAT(outcome.err, HasSubstr("--resume"));
-    EXPECT_TRUE(fs::exists(journal()));
+    ASSERT_TRUE(fs::exists(journal()));
+    // Its measurements were of a thousand rounds: others do not mix with them.
+    const Outcome other = gdn(tune("core_step_channel_tied_128x128_kfirst", "--batch 1 --rounds 3 --resume"));
+    EXPECT_EQ(other.code, 1) << other.err;
+    EXPECT_THAT(other.err, HasSubstr("rounds: 3 here, 1000 there"));
+}
+
+TEST_F(TuneRun, AnOptimiserOutsideIsServedAndItsWorkCanBeExported) {
+    std::ofstream(folder_ / "lines") << R"({"evaluate": [{"abreast": 1}]}
+{"evaluate": [{"abreast": 3}]}
+{"stop": true}
+)";
+    Invocation what;
+    what.arguments = words(small("--ask-tell"));
+    what.stdin_file = (folder_ / "lines").string();
+    const Outcome outcome = run(what);
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    std::istringstream answers(outcome.out);
+    std::string first, second, third;
+    std::getline(answers, first), std::getline(answers, second), std::getline(answers, third);
+    EXPECT_EQ(json::parse(first)["results"].at(0)["status"], "ok") << first;
+    EXPECT_THAT(json::parse(second)["error"].get<std::string>(), HasSubstr("abreast"));
+    EXPECT_EQ(json::parse(third)["stopped"], true);
+    const Outcome exported = gdn("tune export " + journal() + " --stdout");
+    ASSERT_EQ(exported.code, 0) << exported.err;
+    EXPECT_TRUE(json::parse(exported.out)["kernels"].contains("gated_norm_f32_f32")) << exported.out;
 }
 
 TEST_F(TuneRun, BadInputSaysWhatAndChangesNothing) {
@@ -78,11 +100,13 @@ TEST_F(TuneRun, BadInputSaysWhatAndChangesNothing) {
     };
     refused("tune run core_chunk_channel_tied_128x12 --target x86_avx2", 2, "core_chunk_channel_tied_128x128");
     refused("tune run gated_norm_f32_f32 --target x86_avx1024", 3, "x86_avx1024");
-    refused("tune run gated_norm_f32_f32 --target x86_avx2 --values sums=3", 2, "3");
+    refused("tune run gated_norm_f32_f32 --target x86_avx2 --values sums=3", 2, "3 is none of them");
     refused("tune run gated_norm_f32_f32 --target x86_avx2 --values some=3", 2, "some");
-    refused("tune run gated_norm_f32_f32 --target x86_avx2 --values sums=x", 2, "x");
+    refused("tune run gated_norm_f32_f32 --target x86_avx2 --values sums=x", 2, "is no whole number");
     refused("tune run gated_norm_f32_f32 --target x86_avx2 --time soon", 2, "soon");
     refused("tune run gated_norm_f32_f32 --target x86_avx2 --shard 4/4", 2, "4/4");
+    refused("tune run gated_norm_f32_f32 --target x86_avx2 --shard 0/4x", 2, "0/4x");
+    refused("tune run core_chunk_channel_tied_128x128 --target x86_avx2 --shape T=4", 2, "8 tokens");
     refused("tune run gated_norm_f32_f32 --target x86_avx2 --shape T=banana", 2, "banana");
     refused("tune run gated_norm_f32_f32 --target x86_avx2 --search clairvoyant", 2, "clairvoyant");
     refused("tune run map_copy_f32 --target x86_avx2", 2, "map_copy_f32");
@@ -91,6 +115,10 @@ TEST_F(TuneRun, BadInputSaysWhatAndChangesNothing) {
     const Outcome nowhere = gdn("tune run gated_norm_f32_f32 --target x86_avx2 --force --journal /nowhere/at/all/tune.db");
     EXPECT_EQ(nowhere.code, 1);
     EXPECT_THAT(nowhere.err, HasSubstr("/nowhere/at/all"));
+    const Outcome cache = gdn("tune run gated_norm_f32_f32 --target x86_avx2 --force --cache /proc/none --journal " + journal());
+    EXPECT_EQ(cache.code, 1);
+    EXPECT_THAT(cache.err, HasSubstr("/proc/none"));
+    EXPECT_FALSE(fs::exists(journal()));
     const Outcome generator = gdn("tune run gated_norm_f32_f32 --target x86_avx2 --force --generator /nowhere/gdn.generator --journal " + journal());
     EXPECT_EQ(generator.code, 2);
     EXPECT_THAT(generator.err, HasSubstr("/nowhere/gdn.generator"));
@@ -114,12 +142,12 @@ TEST_F(TuneRun, ShardsMergeToTheWhole) {
     EXPECT_FALSE(fs::exists(journal()));
 
     ASSERT_EQ(gdn(base + " --shard 1/2 --journal " + shard(1)).code, 0);
-    const Outcome merged = gdn(merge + " " + shard(1));
+    const Outcome merged = gdn(merge + " " + shard(1) + " --json");
     ASSERT_EQ(merged.code, 0) << merged.err;
     const Outcome finished = gdn(base + " --resume --json --journal " + journal());
     ASSERT_EQ(finished.code, 0) << finished.err;
     const json result = json::parse(finished.out)["tasks"].at(0);
-    EXPECT_EQ(result["result"]["evaluations"], result["valid_points"]);
+    EXPECT_EQ(json::parse(merged.out)["tasks"].at(0)["trials"], result["valid_points"]);
 }
 
 TEST_F(TuneRun, ReplayVerifiesOneConfiguration) {
