@@ -6,6 +6,7 @@
 #include <ctime>
 #include <cstdlib>
 #include <filesystem>
+#include <iterator>
 #include <sstream>
 #include <thread>
 
@@ -106,9 +107,9 @@ std::string busiest(const std::map<int, ProcessTimes> &before, const std::map<in
     return names;
 }
 
-const char *name_of(Grade grade) { return grade == Grade::kGood ? "good" : grade == Grade::kNote ? "note" : "unfit"; }
-
 }  // namespace
+
+const char *name_of(Grade grade) { return grade == Grade::kGood ? "good" : grade == Grade::kNote ? "note" : "unfit"; }
 
 std::map<int, CpuTimes> parse_stat(const std::string &text) {
     std::map<int, CpuTimes> cpus;
@@ -289,8 +290,11 @@ std::vector<Finding> settings(const std::string &root, const std::vector<int> &c
     return findings;
 }
 
-bool Checkup::fit() const {
-    return std::none_of(findings.begin(), findings.end(), [](const Finding &finding) { return finding.grade == Grade::kUnfit; });
+std::vector<Finding> Checkup::unfit() const {
+    std::vector<Finding> result;
+    std::copy_if(findings.begin(), findings.end(), std::back_inserter(result),
+        [](const Finding &finding) { return finding.grade == Grade::kUnfit; });
+    return result;
 }
 
 std::string Checkup::json() const {

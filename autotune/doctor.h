@@ -7,14 +7,20 @@ namespace gdn::tune {
 
 struct Finding {
     enum class Grade { kGood, kNote, kUnfit } grade;
-    std::string what;    // "clock", "load", "governor", "turbo", "throttling", "virtual machine", "other load", "memory"
+    std::string what;    // "clock", "other load", "stolen time", "throttling", "governor", "turbo", "load", "virtual machine", "sibling",
+                         // "quota", "huge pages", "memory"
     std::string text;    // what was found, with numbers
     std::string advice;  // what to do about it, "" if nothing
 };
 
+/// "good", "note", "unfit".
+const char *name_of(Finding::Grade grade);
+
 struct Checkup {
     std::vector<Finding> findings;
-    bool fit() const;
+    /// Those that make the machine unfit.
+    std::vector<Finding> unfit() const;
+    bool fit() const { return unfit().empty(); }
     std::string json() const;
 };
 

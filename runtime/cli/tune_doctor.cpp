@@ -17,15 +17,9 @@ void print(const tune::Checkup &checkup) {
     size_t width = 0;
     for (const tune::Finding &finding : checkup.findings) width = std::max(width, finding.what.size());
     for (const tune::Finding &finding : checkup.findings) {
-        const bool good = finding.grade == Grade::kGood, unfit = finding.grade == Grade::kUnfit;
-        std::printf("  %s%-5s%s  %-*s  %s\n",
-            good    ? s.good
-            : unfit ? s.bad
-                    : s.bold,
-            good    ? "good"
-            : unfit ? "unfit"
-                    : "note",
-            s.off, static_cast<int>(width), finding.what.c_str(), finding.text.c_str());
+        const char *const colour = finding.grade == Grade::kGood ? s.good : finding.grade == Grade::kUnfit ? s.bad : s.bold;
+        std::printf("  %s%-5s%s  %-*s  %s\n", colour, name_of(finding.grade), s.off, static_cast<int>(width), finding.what.c_str(),
+            finding.text.c_str());
         if (!finding.advice.empty())
             std::printf("  %5s  %*s  %s%s%s\n", "", static_cast<int>(width), "", s.dim, finding.advice.c_str(), s.off);
     }
@@ -39,9 +33,7 @@ void run(bool json) {
         print(checkup);
     if (checkup.fit()) return;
     std::string why;
-    for (const tune::Finding &finding : checkup.findings) {
-        if (finding.grade == tune::Finding::Grade::kUnfit) why += (why.empty() ? "" : ", ") + finding.what;
-    }
+    for (const tune::Finding &finding : checkup.unfit()) why += (why.empty() ? "" : ", ") + finding.what;
     throw Failure(kExitFailure, "this machine is not fit for measuring: " + why);
 }
 
