@@ -293,7 +293,19 @@ TEST_F(BuilderTest, GeneratorThatChangesUnderARunIsAnError) {
     EXPECT_THROW(builder->build({request(2)}), Error);
 }
 
-TEST_F(BuilderTest, GeneratorHashIsOfItsContent) {
+TEST_F(BuilderTest, GeneratorHashIsOfItsSources) {
+    const auto hash_of = [&](const std::string &name, const std::string &program) {
+        script(name, program);
+        return generator_hash(folder_.file(name));
+    };
+    const std::string built = hash_of("built", "echo 'x of sources 01ab, Halide 1.2.3'");
+    EXPECT_EQ(built.size(), 32u);
+    EXPECT_EQ(hash_of("elsewhere", "# by another compiler\necho 'x of sources 01ab, Halide 1.2.3'"), built);
+    EXPECT_NE(hash_of("changed", "echo 'x of sources 02ab, Halide 1.2.3'"), built);
+    EXPECT_NE(hash_of("newer", "echo 'x of sources 01ab, Halide 1.2.4'"), built);
+}
+
+TEST_F(BuilderTest, GeneratorThatNamesNoSourcesIsHashedItself) {
     const std::string hash = generator_hash(options_.generator);
     EXPECT_EQ(hash.size(), 32u);
     EXPECT_EQ(halide_version(options_.generator), "1.2.3");
