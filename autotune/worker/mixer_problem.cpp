@@ -11,7 +11,6 @@ namespace gdn::tune {
 
 namespace {
 
-gdn_dtype dtype_of(const std::string &name) { return name == "bf16" ? GDN_DTYPE_BF16 : name == "f16" ? GDN_DTYPE_F16 : GDN_DTYPE_F32; }
 Type type_of(gdn_dtype dtype) { return dtype == GDN_DTYPE_BF16 ? Type::kBf16 : dtype == GDN_DTYPE_F16 ? Type::kF16 : Type::kF32; }
 
 class KernelProblem : public Problem {

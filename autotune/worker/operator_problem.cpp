@@ -24,13 +24,13 @@ struct Kind {
 
 Kind kind_of(const Job &job) {
     Kind kind;
-    const std::string core = job.param("core"), variant = job.param("variant"), form = job.param("form"), dtype = job.param("dtype");
+    const std::string core = job.param("core"), variant = job.param("variant"), form = job.param("form");
     kind.variant = core == "scalar_tied" || variant == "gdn"    ? GDN_VARIANT_GDN
                    : core == "channel_own" || variant == "gdn2" ? GDN_VARIANT_GDN2
                    : variant == "fg2_plus"                      ? GDN_VARIANT_FG2_PLUS
                                                                 : GDN_VARIANT_KDA;
     kind.precision = job.param("precision") == "low" ? GDN_PRECISION_LOW : GDN_PRECISION_F32;
-    kind.dtype = dtype == "bf16" ? GDN_DTYPE_BF16 : dtype == "f16" ? GDN_DTYPE_F16 : GDN_DTYPE_F32;
+    kind.dtype = dtype_of(job.param("dtype"));
     kind.l2norm = form == "norm" || form == "logits";
     if (form == "linear") kind.decay = GDN_DECAY_LINEAR;
     if (form == "logits") {

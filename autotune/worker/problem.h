@@ -89,6 +89,11 @@ inline constexpr uint64_t kSeed = 20261130;   // of all inputs
 inline constexpr int64_t kDecodedTokens = 3;  // that a decoding kernel is verified with
 inline constexpr int64_t kRows = 8;           // tokens of one call
 
+/// As kernels' parameters name it; those without one are for f32.
+inline gdn_dtype dtype_of(const std::string &name) {
+    return name == "bf16" ? GDN_DTYPE_BF16 : name == "f16" ? GDN_DTYPE_F16 : GDN_DTYPE_F32;
+}
+
 /// What drawing takes: uniform numbers of a range.
 inline auto between(Random *random, double low, double high) {
     return [random, low, high] { return low + (high - low) * random->unit(); };

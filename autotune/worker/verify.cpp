@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include "autotune/build/fnv.h"
 #include "autotune/worker/failure.h"
 #include "tests/support/metric.h"
 
@@ -16,16 +17,10 @@ namespace gdn::tune {
 
 namespace {
 
-std::string hex(uint64_t x) {
-    char text[17];
-    std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(x));
-    return text;
-}
-
 /// First line of a reference's file. The values follow.
 std::string header(const std::string &key, const std::vector<double> &values) {
     return "gdn reference 1, " + std::to_string(values.size()) + " values " +
-           hex(gdn_test::hash_bytes(values.data(), values.size() * sizeof(double))) + ": " + key;
+           hex16(gdn_test::hash_bytes(values.data(), values.size() * sizeof(double))) + ": " + key;
 }
 
 bool read(const std::string &path, const std::string &key, std::vector<double> *values) {
@@ -76,7 +71,7 @@ std::string number(double x) {
 }  // namespace
 
 std::vector<double> reference_of(const Problem &problem, const std::string &folder) {
-    const std::string key = problem.key(), path = folder + "/" + hex(gdn_test::hash_bytes(key.data(), key.size())) + ".reference";
+    const std::string key = problem.key(), path = folder + "/" + short_name_of_content(key) + ".reference";
     std::vector<double> values;
     if (!read(path, key, &values)) {
         values = problem.reference();
