@@ -71,13 +71,7 @@ std::vector<std::string> words_of(const std::string &text) {
 }
 
 /// What the compiler sees of a configuration.
-std::string compiled_part(const Request &request) {
-    Config config = request.config;
-    for (const Parameter &parameter : request.kernel->space.parameters()) {
-        if (parameter.kind == Kind::kRuntime) config.erase(parameter.name);
-    }
-    return text_of(config);
-}
+std::string compiled_part(const Request &request) { return text_of(part_of(request.config, request.kernel->space, true)); }
 
 /// A folder to work in, beside the entries that come of it.
 class WorkFolder {

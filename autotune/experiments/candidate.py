@@ -10,7 +10,8 @@ import tempfile
 
 SHAPES = ["B=1,T=256,H=4,K=128,V=128", "B=1,T=1024,H=16,K=128,V=128"]
 KERNEL = {"kernel": "core_chunk_channel_tied_128x128", "family": "core_chunk", "target": "x86_avx512",
-          "params": {"core": "channel_tied", "size": "128x128"}, "shapes": SHAPES}
+          "params": {"core": "channel_tied", "size": "128x128"}, "shapes": SHAPES,
+          "runtime": ["time_block", "task_grain", "short_steps", "tail_steps", "v_slice_min", "fetch_ahead"]}
 
 
 class Worker:

@@ -31,10 +31,13 @@ std::vector<int> last_cpus(size_t count) {
 }
 
 json job_of(const Kernel &kernel, const std::vector<Shape> &shapes, const std::string &folder) {
-    json texts = json::array();
+    json runtime = json::array(), texts = json::array();
+    for (const Parameter &p : kernel.space.parameters()) {
+        if (p.kind == Kind::kRuntime) runtime.push_back(p.name);
+    }
     for (const Shape &shape : shapes) texts.push_back(text_of(shape));
-    return {{"kernel", kernel.name}, {"family", kernel.family}, {"target", kernel.target}, {"params", kernel.params}, {"shapes", texts},
-        {"folder", folder}};
+    return {{"kernel", kernel.name}, {"family", kernel.family}, {"target", kernel.target}, {"params", kernel.params}, {"runtime", runtime},
+        {"shapes", texts}, {"folder", folder}};
 }
 
 /// One candidate and its child. After a failure the trial says why, and there is no child any more.
@@ -106,13 +109,9 @@ private:
 
 /// Candidates with the same key are the same to measure.
 std::string key_of(const Kernel &kernel, const Candidate &candidate) {
-    Config runtime;
-    for (const Parameter &p : kernel.space.parameters()) {
-        const auto found = candidate.config.find(p.name);
-        if (p.kind == Kind::kRuntime && found != candidate.config.end()) runtime.insert(*found);
-    }
     const Built &built = candidate.built;
-    return (built.hash.empty() ? built.path.empty() ? text_of(candidate.config) : built.path : built.hash) + " " + text_of(runtime);
+    return (built.hash.empty() ? built.path.empty() ? text_of(candidate.config) : built.path : built.hash) + " " +
+           text_of(part_of(candidate.config, kernel.space, false));
 }
 
 /// Geometric mean over the shapes of the time in round `round` over the anchor's.

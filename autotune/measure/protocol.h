@@ -1,6 +1,7 @@
 // What parent and worker (gdn.measure) say to each other: a line of JSON each, one request, one reply.
 //
-//   {"op": "prepare", "kernel", "family", "target", "params": {..}, "shapes": [text_of(shape)..], "folder"}
+//   {"op": "prepare", "kernel", "family", "target", "params": {..}, "runtime": [names..], "shapes": [text_of(shape)..], "folder"}
+//       `runtime`: the parameters of a configuration that need no compiler;
 //       makes the double references of these shapes in `folder`; no candidate is loaded      -> {"status": "ok"}
 //   {"op": "load", as before, "path", "config": {..}, "cpus": [..]}
 //       `path` "": the library's own kernel of this configuration                            -> {"status": "ok"}

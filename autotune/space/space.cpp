@@ -77,6 +77,14 @@ Config parse_config(const std::string &text) {
     return config;
 }
 
+Config part_of(const Config &config, const Space &space, bool compiled) {
+    Config rest = config, runtime;
+    for (const Parameter &p : space.parameters()) {
+        if (p.kind == Kind::kRuntime) runtime.insert(rest.extract(p.name));
+    }
+    return compiled ? rest : runtime;
+}
+
 Space::Space(std::vector<Parameter> parameters, std::vector<Constraint> constraints)
     : parameters_(std::move(parameters)), constraints_(std::move(constraints)) {
     std::map<std::string, int> index;

@@ -97,6 +97,9 @@ private:
     std::vector<int> group_of_;  // of each parameter
 };
 
+/// Of a configuration what needs a compiler, or else what does not: its parameters of kind kRuntime.
+Config part_of(const Config &config, const Space &space, bool compiled);
+
 template <class Visit> void Space::each_valid(Visit visit) const {
     Point point(parameters_.size(), 0);
     for (bool more = next_valid(&point); more; more = next_valid(&point)) {

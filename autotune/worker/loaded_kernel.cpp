@@ -14,14 +14,6 @@ namespace gdn::tune {
 
 namespace {
 
-constexpr const char *kRunTime[] = {"time_block", "task_grain", "short_steps", "tail_steps", "v_slice_min", "fetch_ahead"};
-
-/// Without what needs no compiler.
-Config compiled_part(Config config) {
-    for (const char *name : kRunTime) config.erase(name);
-    return config;
-}
-
 // What a watched row calls.
 int (*watched)(void **) = nullptr;
 std::atomic<bool> was_called{false};
@@ -37,6 +29,10 @@ Failure cannot_start(const std::string &text) { return {Status::kLaunchFailed, t
 
 LoadedKernel::LoadedKernel(const Job &job, const std::string &path, const Config &config)
     : rows_(kKernelRows, kKernelRows + kKernelRowCount) {
+    const auto compiled_part = [&job](Config of) {
+        for (const std::string &name : job.runtime) of.erase(name);
+        return of;
+    };
     bool found = false;
     for (size_t i = 0; i < rows_.size() && !found; i++) {
         if (rows_[i].name != job.kernel || rows_[i].target_name != job.target) continue;

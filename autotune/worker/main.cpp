@@ -68,6 +68,7 @@ private:
         job_.target = request.at("target");
         job_.folder = request.at("folder");
         job_.params = request.at("params").get<std::map<std::string, std::string>>();
+        job_.runtime = request.at("runtime").get<std::vector<std::string>>();
         for (const json &text : request.at("shapes")) job_.shapes.push_back(parse_shapes(text.get<std::string>())[0]);
         small_ = make_problem(job_, job_.shapes.at(0), true);
         for (const Shape &shape : job_.shapes) timed_.push_back({make_problem(job_, shape, false)});

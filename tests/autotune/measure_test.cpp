@@ -263,6 +263,21 @@ TEST_F(Measure, CompiledCandidates) {
     EXPECT_EQ(trials[0].build_seconds, made.built.seconds);
 }
 
+// The library's own kernel with another run-time parameter is measured, with another compiled one it is not there.
+TEST_F(Measure, TheLibrarysKernelsTakeOtherRunTimeParameters) {
+    const Kernel kernel = kernel_named("core_step_channel_tied_64x64_kfirst");
+    if (kernel.family.empty()) GTEST_SKIP() << "no tuned kernel runs here";
+    Candidate run_time = default_of(kernel), compiled = run_time;
+    run_time.config.at("task_grain")++;
+    compiled.config.at("unroll_k")++;
+    const std::vector<Trial> trials = measure(kernel, {run_time, compiled});
+    EXPECT_EQ(trials[0].status, Status::kOk) << trials[0].error;
+    EXPECT_EQ(trials[0].config, run_time.config);
+    EXPECT_NE(trials[0].ns, trials[0].anchor);
+    EXPECT_EQ(trials[1].status, Status::kLaunchFailed);
+    EXPECT_THAT(trials[1].error, HasSubstr("has no kernel"));
+}
+
 TEST_F(Measure, SeveralShapesAndThreads) {
     const Kernel kernel = kernel_named("core_step_channel_tied_64x64_kfirst");
     if (kernel.family.empty()) GTEST_SKIP() << "no tuned kernel runs here";

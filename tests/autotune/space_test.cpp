@@ -156,6 +156,15 @@ TEST(Space, RandomPointsAreUniformOverTheValidOnes) {
     }
 }
 
+TEST(Space, PartsOfAConfiguration) {
+    const Space space({{"cols", Kind::kAlgorithm, {1}, 1}, {"grain", Kind::kRuntime, {2}, 2}, {"rows", Kind::kSchedule, {3}, 3},
+                          {"steps", Kind::kRuntime, {4}, 4}},
+        {});
+    const Config config = {{"cols", 1}, {"grain", 2}, {"rows", 3}, {"unknown", 5}};
+    EXPECT_EQ(part_of(config, space, true), (Config{{"cols", 1}, {"rows", 3}, {"unknown", 5}}));
+    EXPECT_EQ(part_of(config, space, false), (Config{{"grain", 2}}));
+}
+
 TEST(Space, NeighboursDifferInOneParameterNearestFirst) {
     const Space space = small_space();
     const Point from = space.point({{"panel", 64}, {"rows", 2}, {"cols", 32}, {"grain", 0}, {"slice", 2}, {"free", 0}});
