@@ -40,7 +40,7 @@ struct BuilderOptions {
     std::string
         cache;     // a folder for nothing else; an entry is a folder in it, made beside and renamed: a killed build leaves nothing half
     int jobs = 0;  // 0: CPUs of the affinity mask
-    double seconds = 60;                 // per candidate, generator and linker together
+    double seconds = 120;                // per candidate, generator and linker together
     uint64_t memory_bytes = 4ull << 30;  // address space of the generator
     std::string linker = "ld";           // <linker> -shared -o OUT IN; c++ would do, and takes ten times as long
 };

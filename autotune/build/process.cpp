@@ -295,8 +295,6 @@ std::string Child::read_all(double seconds) {
     return std::exchange(s.text, std::string());
 }
 
-void Child::kill() { state_->kill_group(); }
-
 const Exit &Child::exit() {
     State &s = *state_;
     s.close_input();

@@ -42,7 +42,6 @@ public:
     /// Closes its input and returns everything it printed until it ended or `seconds` passed (then it is killed). Of very much output the
     /// end.
     std::string read_all(double seconds);
-    void kill();
     /// Closes its input and waits; a child that still runs after ten seconds is killed.
     const Exit &exit();
 

@@ -214,16 +214,6 @@ Point Space::nearest_valid(const Point &point) const {
     return valid(point) ? point : closest([&](int p, int index) { return std::abs(index - point[p]); });
 }
 
-Point Space::random_point(Random &random) const {
-    require_valid_points();
-    Point point(parameters_.size());
-    for (const Group &g : groups_) {
-        const Point &row = g.rows[random.below(g.rows.size())];
-        for (size_t k = 0; k < row.size(); k++) point[g.parameters[k]] = row[k];
-    }
-    return point;
-}
-
 Point Space::nth_valid(uint64_t n) const {
     require_valid_points();
     Point point(parameters_.size());

@@ -51,9 +51,7 @@ public:
     /// The default; if a restriction removed it, the valid point nearest to it. Throws Error where no point is valid, with the constraints'
     /// texts.
     Point default_point() const;
-    /// Every valid point is as likely. Throws Error where there is none.
-    Point random_point(Random &random) const;
-    /// Numbers the valid points from 0 to valid_count() - 1, in an order of its own, without walking.
+    /// Numbers the valid points from 0 to valid_count() - 1, in an order of its own, without walking. Throws Error where there is none.
     Point nth_valid(uint64_t n) const;
     /// The valid point that the fewest steps along the parameters' values lead to; the point itself where it is valid. Throws Error where
     /// there is none.

@@ -19,7 +19,7 @@ struct Kind {
     gdn_gate gate = GDN_GATE_VALUE;
     gdn_precision precision = GDN_PRECISION_F32;
     gdn_dtype dtype = GDN_DTYPE_F32;
-    bool l2norm = false, v_first = false, steps = false, pending = false, block = false, stage = false;
+    bool l2norm = false, v_first = false, steps = false, pending = false, block = false;
 };
 
 Kind kind_of(const Job &job) {
@@ -41,7 +41,6 @@ Kind kind_of(const Job &job) {
     kind.steps = decodes(job.family);
     kind.pending = job.family == "core_pending";
     kind.block = job.family == "core_block";
-    kind.stage = job.family == "stage";
     return kind;
 }
 
@@ -77,7 +76,6 @@ public:
         allocate(small);
         draw();
     }
-    ~OperatorProblem() override = default;
 
     std::string key() const override {
         return "operator 1, variant " + std::to_string(kind_.variant) + ", decay " + std::to_string(kind_.decay) + ", dtype " +

