@@ -5,6 +5,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <set>
 #include <sstream>
 
 #include <fcntl.h>
@@ -44,6 +45,11 @@ std::string file_text(const std::string &path) {
 }
 
 void replace_files(const Files &files) {
+    std::set<fs::path> places;
+    std::error_code ignored;
+    for (const auto &[path, text] : files) {
+        if (!places.insert(fs::absolute(path, ignored).lexically_normal()).second) throw Error(path + " would be written twice");
+    }
     const auto beside = [](const std::string &path) { return path + ".new" + std::to_string(getpid()); };
     try {
         for (const auto &[path, text] : files) {

@@ -10,7 +10,8 @@ using Files = std::vector<std::pair<std::string, std::string>>;  // path, text
 
 /// Throws Error with the system's word.
 std::string file_text(const std::string &path);
-/// Every file is written beside its place and brought to the disk before the first is renamed: an Error leaves all as they were.
+/// Every file is written beside its place and brought to the disk before the first is renamed: an Error while writing leaves all as they
+/// were; renames come last, one after the other. Throws Error where a place is named twice.
 void replace_files(const Files &files);
 
 }  // namespace gdn::tune

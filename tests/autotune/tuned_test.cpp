@@ -304,7 +304,21 @@ TEST(TunedTree, WhatIsRefusedChangesNoByte) {
         HasSubstr("full.json"));
     EXPECT_EQ(bytes_of(folder.path()), before);
     EXPECT_THAT(error_of([] { replace_files({{"/proc/nothing/here.json", "x"}}); }), HasSubstr("/proc/nothing"));
-    EXPECT_THAT(error_of([] { replace_files({{"/dev/full/x.json", "x"}}); }), HasSubstr("/dev/full"));
+}
+
+TEST(TunedTree, AFullDiskLeavesNothing) {
+    Folder folder;
+    const std::string path = folder.file("x.json");
+    fs::create_symlink("/dev/full", path + ".new" + std::to_string(getpid()));
+    EXPECT_THAT(error_of([&] { replace_files({{folder.file("a.json"), "y"}, {path, "x"}}); }), HasSubstr("No space left"));
+    EXPECT_TRUE(fs::is_empty(folder.path()));
+}
+
+TEST(TunedTree, NoFileIsWrittenTwice) {
+    Folder folder;
+    const std::string path = folder.file("x.json");
+    EXPECT_THAT(error_of([&] { replace_files({{path, "x"}, {folder.file("./x.json"), "y"}}); }), HasSubstr("x.json would be written twice"));
+    EXPECT_TRUE(fs::is_empty(folder.path()));
 }
 
 TEST(TunedTree, NamesOfFilesAreChecked) {

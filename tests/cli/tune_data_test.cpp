@@ -341,6 +341,11 @@ TEST_F(TuneData, T4IsPrintedOrWritten) {
     const std::string name = file("t4/") + kKernel + "-" + kTarget + "-long.t4.json";
     EXPECT_EQ(json::parse(file_text(name)), t4);
     EXPECT_EQ(tune("export --t4 --kernel nothing " + file("tune.db")).code, 2);
+    write_journal("again.db", {1, 0.9});
+    const Outcome twice = tune("export --t4 --output " + file("twice") + " " + file("tune.db") + " " + file("again.db"));
+    EXPECT_EQ(twice.code, 1);
+    EXPECT_THAT(twice.err, HasSubstr("would be written twice"));
+    EXPECT_FALSE(fs::exists(file("twice")));
 }
 
 }  // namespace
