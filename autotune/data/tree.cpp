@@ -40,6 +40,11 @@ Config complete(const Kernel &kernel, const Config &config) {
     }
 }
 
+bool has_class(const Kernel &kernel, LengthClass c) {
+    const std::vector<LengthClass> classes = classes_of(kernel.family);
+    return std::find(classes.begin(), classes.end(), c) != classes.end();
+}
+
 /// Why require_known() refuses this entry, "" if it does not.
 std::string refusal(
     const DeviceFile &file, const std::string &kernel, LengthClass c, const Entry &entry, const std::vector<Kernel> &kernels) {
@@ -111,8 +116,8 @@ std::vector<Stale> stale(const DeviceFile &file, const std::vector<Kernel> &kern
     for (const auto &[name, classes] : file.kernels) {
         const Kernel *kernel = find(kernels, name, file.target);
         for (const auto &[c, entry] : classes) {
-            Stale one{file.target, file.device.key(), name, c, refusal(file, name, c, entry, kernels), false, {}};
-            one.lost = kernel == nullptr || complete(*kernel, entry.config).empty();
+            Stale one{file.target, file.device.key(), name, c, refusal(file, name, c, entry, kernels), false, entry.shapes, {}};
+            one.lost = kernel == nullptr || !has_class(*kernel, c) || complete(*kernel, entry.config).empty();
             if (one.why.empty() && complete(*kernel, entry.default_config) != complete(*kernel, {})) {
                 const Config was = complete(*kernel, entry.default_config), is = complete(*kernel, {});
                 one.why = "the default was " + text_of(changed(was, is)) + " and is " + text_of(changed(is, was));
@@ -131,27 +136,35 @@ std::vector<Stale> stale(const DeviceFile &file, const std::vector<Kernel> &kern
     return all;
 }
 
-Update dropped(const std::string &folder, const std::vector<Kernel> &kernels) {
+Update dropped(const std::string &folder, const std::vector<Kernel> &kernels, const Chosen &chosen) {
     std::set<std::string> targets;
     for (const Kernel &kernel : kernels) targets.insert(kernel.target);
+    const auto remove = [](DeviceFile *file, const std::string &kernel, LengthClass c) {
+        file->kernels[kernel].erase(c);
+        if (file->kernels[kernel].empty()) file->kernels.erase(kernel);
+    };
     Update update;
     for (const std::string &target : targets) {
-        std::vector<DeviceFile> devices = read_target(folder, target);
-        if (devices.empty()) continue;
-        for (DeviceFile &file : devices) {
-            const DeviceFile whole = file;
-            for (const auto &[name, classes] : whole.kernels) {
+        std::vector<DeviceFile> fitting;  // what nobody chose may be refused too, and no cover counts it
+        const size_t before = update.changes.size();
+        for (const DeviceFile &file : read_target(folder, target)) {
+            const std::string key = file.device.key();
+            DeviceFile kept = file, fits = file;
+            const size_t others = update.changes.size();
+            for (const auto &[name, classes] : file.kernels) {
                 for (const auto &[c, entry] : classes) {
-                    const std::string why = refusal(whole, name, c, entry, kernels);
+                    const std::string why = refusal(file, name, c, entry, kernels);
                     if (why.empty()) continue;
+                    remove(&fits, name, c);
+                    if (!chosen(target, key, name)) continue;
+                    remove(&kept, name, c);
                     update.changes.push_back("dropped: " + why);
-                    file.kernels[name].erase(c);
                 }
-                if (file.kernels[name].empty()) file.kernels.erase(name);
             }
-            put(&update, place(folder, target, file.device.key()), text_of(file));
+            if (update.changes.size() > others) put(&update, place(folder, target, key), text_of(kept));
+            fitting.push_back(fits);
         }
-        put_cover(&update, folder, target, devices, kernels);
+        if (update.changes.size() > before) put_cover(&update, folder, target, fitting, kernels);
     }
     return update;
 }

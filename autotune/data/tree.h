@@ -1,5 +1,6 @@
 // The folder schedules/tuned: <target>/<device key>.json and what is computed from them.
 #pragma once
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -28,10 +29,12 @@ struct Stale {
     LengthClass length_class = LengthClass::kAny;
     std::string why;
     bool lost = false;            // kernel, class or winner are no longer there: nothing to time again
+    std::vector<std::string> shapes;
     std::vector<Config> configs;  // best first, what differs from the default of now: those that the space still has, the default aside
 };
 std::vector<Stale> stale(const DeviceFile &file, const std::vector<Kernel> &kernels, const std::string &generator_hash);
-/// Without the entries that require_known() refuses.
-Update dropped(const std::string &folder, const std::vector<Kernel> &kernels);
+using Chosen = std::function<bool(const std::string &target, const std::string &device, const std::string &kernel)>;
+/// Without those of the chosen entries that require_known() refuses. Where some go, default.json is computed from what fits.
+Update dropped(const std::string &folder, const std::vector<Kernel> &kernels, const Chosen &chosen);
 
 }  // namespace gdn::tune

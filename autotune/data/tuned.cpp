@@ -84,6 +84,15 @@ public:
             fail(error.what());
         }
     }
+    /// Shapes become arguments of a command that people run, see `gdn tune refresh`: nothing else may stand there.
+    std::string shapes() const {
+        try {
+            parse_shapes(text());
+        } catch (const Error &error) {
+            fail(error.what());
+        }
+        return text();
+    }
     /// The text gives what differs from the default.
     Config config(const Config &default_config) const {
         Config complete = default_config;
@@ -163,7 +172,7 @@ Entry parse_entry(const Place &place) {
     entry.halide_version = place.field("halide").word();
     entry.gdn_version = place.field("gdn").word();
     const Place shapes = place.field("shapes");
-    for (const json &shape : shapes.array()) entry.shapes.push_back(Place(shape, "shapes").word());
+    for (const json &shape : shapes.array()) entry.shapes.push_back(Place(shape, shapes.name()).shapes());
     const Place others = place.field("others");
     if (others.object().size() > kMostOthers) others.fail("more than " + std::to_string(kMostOthers) + " configurations");
     for (const auto &[text, cost] : others.members()) {

@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <memory>
+#include <set>
 
 #include <fnmatch.h>
 #include <nlohmann/json.hpp>
@@ -139,25 +140,46 @@ std::vector<Config> again(const Stale &one) {
     return {one.configs.begin(), one.configs.begin() + static_cast<std::ptrdiff_t>(std::min(one.configs.size(), kMost))};
 }
 
-void refresh(Options &options) {
-    const std::vector<Kernel> kernels = kernels_of(options);
-    if (options.drop) return carry_out(dropped(options.paths.tuned, kernels), options);
-    const std::string hash = generator_hash(options.paths.generator);
-    std::vector<std::string> targets;
+/// The device files of the targets and the device as chosen.
+std::vector<DeviceFile> files_of(const Options &options, const std::vector<Kernel> &kernels) {
+    std::set<std::string> targets, devices;
     for (const Kernel &kernel : kernels) {
-        if (std::find(targets.begin(), targets.end(), kernel.target) == targets.end()) targets.push_back(kernel.target);
+        if (options.target.empty() || kernel.target == options.target) targets.insert(kernel.target);
     }
-    std::vector<Stale> found;
+    std::vector<DeviceFile> files;
     for (const std::string &target : targets) {
         for (const DeviceFile &file : read_target(options.paths.tuned, target)) {
-            if (!options.device.empty() && options.device != file.device.key()) continue;
-            for (const Stale &one : stale(file, kernels, hash)) {
-                if (options.chosen(one.kernel, target)) found.push_back(one);
-            }
+            devices.insert(file.device.key());
+            if (options.device.empty() || options.device == file.device.key()) files.push_back(file);
+        }
+    }
+    if (files.empty() && !options.device.empty()) {
+        std::string names;
+        for (const std::string &device : devices) names += (names.empty() ? "" : ", ") + device;
+        throw Failure(kExitUsage, "no device file of \"" + options.device + "\"; there are " + (names.empty() ? "none" : names));
+    }
+    return files;
+}
+
+void refresh(Options &options) {
+    const std::vector<Kernel> kernels = kernels_of(options);
+    const std::vector<DeviceFile> files = files_of(options, kernels);
+    if (options.drop) {
+        const auto chosen = [&](const std::string &target, const std::string &device, const std::string &kernel) {
+            return options.chosen(kernel, target) && (options.device.empty() || options.device == device);
+        };
+        return carry_out(dropped(options.paths.tuned, kernels, chosen), options);
+    }
+    const std::string hash = generator_hash(options.paths.generator);
+    std::vector<Stale> found;
+    for (const DeviceFile &file : files) {
+        for (const Stale &one : stale(file, kernels, hash)) {
+            if (options.chosen(one.kernel, file.target)) found.push_back(one);
         }
     }
 
-    ordered_json json = {{"stale", ordered_json::array()}};
+    ordered_json json = {{"stale", ordered_json::array()}, {"export", ordered_json::array()}};
+    std::set<std::string> journals;  // one of each device
     for (const Stale &one : found) {
         std::string command = "gdn tune run " + one.kernel + " --target " + one.target + " --class " + name_of(one.length_class);
         ordered_json row = {{"target", one.target}, {"device", one.device}, {"kernel", one.kernel}, {"class", name_of(one.length_class)},
@@ -166,12 +188,22 @@ void refresh(Options &options) {
             command += " --config " + text_of(config);
             row["configs"].push_back(text_of(config));
         }
-        if (!one.lost) row["command"] = command;
+        for (const std::string &shape : one.shapes) command += " --shape " + shape;
+        command += " --journal " + one.device + ".db";
+        if (!one.lost) {
+            if (!journals.insert(one.device + ".db").second) command += " --resume";
+            row["command"] = command;
+        }
         json["stale"].push_back(row);
         if (options.json) continue;
         std::printf("%s%s%s %s %s, %s: %s\n", style().bold, one.kernel.c_str(), style().off, one.target.c_str(), name_of(one.length_class),
             one.device.c_str(), one.why.c_str());
         std::printf("  %s\n", one.lost ? "tune it anew, or remove it with --drop" : command.c_str());
+    }
+    for (const std::string &journal : journals) {
+        const std::string command = "gdn tune export " + journal;
+        json["export"].push_back(command);
+        if (!options.json) std::printf("then, on that device: %s\n", command.c_str());
     }
     if (options.json) {
         std::printf("%s\n", json.dump(2).c_str());

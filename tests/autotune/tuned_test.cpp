@@ -162,6 +162,7 @@ TEST(TunedFile, RefusesWhatIsMissingUnknownOrOfAWrongType) {
     EXPECT_THAT(with(place + "/samples", uint64_t(1) << 63), HasSubstr("samples"));
     EXPECT_THAT(with(place + "/others/rows:8,cols:32,ahead:0", 0.5), HasSubstr("two spellings"));
     EXPECT_THAT(with(place + "/others/nonsense", 0.5), HasSubstr("nonsense"));
+    for (const char *shape : {"", "T=8; reboot", "T=8 H=2", "$(reboot)"}) EXPECT_THAT(with(place + "/shapes/0", shape), HasSubstr("long: shapes"));
     EXPECT_THAT(with("/kernels/core_chunk_a/medium", good[json::json_pointer(place)]), HasSubstr("medium"));
     EXPECT_THAT(with("/device/vendor", ""), HasSubstr("empty"));
     EXPECT_THAT(with("/schema", 2), HasSubstr("newer than this program"));
@@ -355,15 +356,39 @@ TEST(TunedTree, StaleEntriesAreNamedWithWhatToTimeAgain) {
     EXPECT_THAT(now[1].configs, ElementsAre(parse_config("rows:8")));
     EXPECT_TRUE(now[2].lost);
 
+    DeviceFile decoding{"x86_avx512", tuned_device(), {}};
+    decoding.kernels["core_chunk_a"][LengthClass::kDecode] = tuned_entry(tuned_config(4), 0.9);
+    EXPECT_TRUE(stale(decoding, kernels(), kHash).at(0).lost) << "the family has no such class";
+
     Folder folder;
     plant(folder.path());
-    EXPECT_THAT(dropped(folder.path(), kernels()).files, IsEmpty());
+    const auto everything = [](const std::string &, const std::string &, const std::string &) { return true; };
+    EXPECT_THAT(dropped(folder.path(), kernels(), everything).files, IsEmpty());
     EXPECT_THAT(error_of([&] { covered(folder.path(), "", {changed}); }), HasSubstr("rows"));
-    const Update update = dropped(folder.path(), {changed});
+    const Update update = dropped(folder.path(), {changed}, everything);
     EXPECT_THAT(update.changes, SizeIs(3)) << "two entries, default.json";
     replace_files(update.files);
     EXPECT_THAT(covered(folder.path(), "", {changed}).files, IsEmpty());
     EXPECT_THAT(read_target(folder.path(), "x86_avx512").at(0).kernels, SizeIs(1));
+}
+
+TEST(TunedTree, OnlyWhatWasChosenIsDropped) {
+    Folder folder;
+    DeviceFile other = example();
+    other.device = tuned_device("Xeon", "sapphirerapids", "GenuineIntel");
+    replace_files(merged(folder.path(), {example(), other}, kernels(), kHash).files);
+    const std::vector<Kernel> now = {tuned_kernel()};  // core_chunk_b is no more
+    const auto before = bytes_of(folder.path());
+    EXPECT_THAT(dropped(folder.path(), now, [](auto &, auto &, auto &kernel) { return kernel == "core_chunk_a"; }).files, IsEmpty());
+
+    const std::string mine = folder.file("x86_avx512/" + example().device.key() + ".json"),
+                      theirs = folder.file("x86_avx512/" + other.device.key() + ".json");
+    replace_files(dropped(folder.path(), now, [&](auto &, auto &device, auto &) { return device == other.device.key(); }).files);
+    EXPECT_EQ(file_text(mine), before.at(mine));
+    EXPECT_THAT(read_device_file(theirs).kernels, SizeIs(1));
+    DeviceFile fits[] = {example(), other};
+    for (DeviceFile &file : fits) file.kernels.erase("core_chunk_b");
+    EXPECT_EQ(file_text(folder.file("x86_avx512/default.json")), cover_json("x86_avx512", {fits[0], fits[1]}, now));
 }
 
 Estimate estimate_of(double value) {

@@ -269,15 +269,34 @@ TEST_F(TuneData, RefreshNamesStaleEntriesAndHowToTimeThemAgain) {
     EXPECT_EQ(stale[0]["configs"][0], spelled(2)) << "the winner comes first";
     EXPECT_THAT(stale[0]["command"],
         HasSubstr("gdn tune run " + std::string(kKernel) + " --target " + kTarget + " --class long --config " + spelled(2)));
-    EXPECT_THAT(on_tree("refresh", "").out, HasSubstr("1 stale entries"));
-    EXPECT_THAT(on_tree("refresh", "--device somebody-else").out, HasSubstr("0 stale entries"));
+    const std::string device = fs::path(device_path()).stem().string();
+    EXPECT_THAT(stale[0]["command"], HasSubstr(" --shape B=1,T=1024,H=16 --journal " + device + ".db"));
+    const std::string command = stale[0]["command"].get<std::string>().substr(4);
+    const Outcome plan = gdn(command + " --dry-run --generator " + GDN_GENERATOR);
+    if (plan.code != 3) {  // a machine without AVX-512
+        EXPECT_THAT(plan.out, HasSubstr("B=1,T=1024,H=16")) << plan.err;
+    }
+    const Outcome words = on_tree("refresh", "--device " + device);
+    EXPECT_THAT(words.out, HasSubstr("1 stale entries"));
+    EXPECT_THAT(words.out, HasSubstr("gdn tune export " + device + ".db"));
+    for (const char *command : {"", "--drop "}) {
+        const Outcome nobody = on_tree("refresh", std::string(command) + "--device somebody-else");
+        EXPECT_EQ(nobody.code, 2);
+        EXPECT_THAT(nobody.err, HasSubstr("somebody-else"));
+        EXPECT_THAT(nobody.err, HasSubstr(device));
+    }
 
     std::string text = file_text(device_path());
     text.replace(text.find(kKernel), sizeof kKernel - 1, "core_chunk_that_was");
     std::ofstream(device_path()) << text;
     EXPECT_EQ(on_tree("cover", "").code, 1);
     EXPECT_EQ(object(on_tree("refresh", "--json"))["stale"].at(0)["lost"], true);
-    EXPECT_EQ(on_tree("refresh", "--drop").code, 0);
+    const auto before = bytes();
+    for (const char *others : {"--device somebody-else", "--kernel core_step_*", "--target x86_avx2"}) {
+        on_tree("refresh", std::string("--drop ") + others);
+        EXPECT_EQ(bytes(), before) << others;
+    }
+    EXPECT_EQ(on_tree("refresh", "--drop --kernel core_chunk_that_*").code, 0);
     EXPECT_EQ(on_tree("cover", "--check").code, 0);
 }
 
