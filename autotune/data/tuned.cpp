@@ -267,10 +267,14 @@ bool entry_of(const Journal &journal, int64_t id, const Task &task, const Config
     if (!best) throw Error("the journal's task " + task.name() + " is finished, but has no final trial of its winner " + text_of(winner));
     // The default is what costs are relative to: its own is 1, whatever its interval says. Rounding must not put a cost outside.
     entry.cost = winner == task.default_config ? 1 : rounded_cost(best->cost.value);
-    entry.low = std::min(entry.cost, rounded_cost(best->cost.low));
+    // A file's costs are above 0, and an interval may reach below.
+    entry.low = std::min(entry.cost, std::max(1e-4, rounded_cost(best->cost.low)));
     entry.high = std::max(entry.cost, rounded_cost(best->cost.high));
     entry.ns = rounded(first_median(best->ns), 1);
     entry.default_ns = rounded(first_median(best->anchor), 1);
+    if (!fits(entry.ns) || !fits(entry.default_ns)) {
+        throw Error("the final trial of " + text_of(winner) + " of the journal's task " + task.name() + " has no times of the first shape");
+    }
     entry.samples = best->cost.samples;
 
     const auto learn = [&](const Config &config, double cost) {

@@ -92,8 +92,22 @@ void export_t4(const Options &options) {
     std::fputs(files[0].second.c_str(), stdout);
 }
 
+/// Of two entries from different generators the stale one goes, and which that is cannot be told from the journals.
+void require_one_generator(const std::vector<std::string> &journals) {
+    std::string first;
+    for (const std::string &path : journals) {
+        const std::string hash = Journal::open(path, true).info().generator_hash;
+        if (first.empty()) first = hash;
+        if (hash != first) {
+            throw Failure(kExitUsage, journals[0] + " was made with the generator " + first + ", " + path + " with " + hash +
+                                          ": print one of them, or export both into the tuned data");
+        }
+    }
+}
+
 void export_results(Options &options) {
     if (options.t4) return export_t4(options);
+    if (options.to_stdout) require_one_generator(options.inputs);
     const std::vector<DeviceFile> files = results_of(options);
     if (options.to_stdout) {
         DeviceFile all = files[0];

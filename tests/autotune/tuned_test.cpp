@@ -493,6 +493,25 @@ TEST(TunedJournal, FinishedTasksBecomeEntries) {
     EXPECT_THAT(merge(&same, files[0], kHash), IsEmpty());
 }
 
+TEST(TunedJournal, WhatIsExportedCanBeReadAgain) {
+    Folder folder;
+    const auto exported = [&](const std::string &name, const Trial &winner) {
+        Journal journal = Journal::create(folder.file(name), run_info());
+        const int64_t id = journal.task(journal_task("core_chunk_a", LengthClass::kLong));
+        journal.add(id, "final", {trial(tuned_config(), 1, 1000), winner});
+        journal.finish(id, winner.config, "faster");
+        return text_of(from_journal(journal).at(0));
+    };
+    Trial wide = trial(tuned_config(4), 0.9, 900);
+    wide.cost.low = 0;  // as far as an interval reaches that would go below
+    const std::string text = exported("wide.db", wide);
+    EXPECT_EQ(parse_error(text), "");
+
+    Trial timeless = trial(tuned_config(4), 0.9, 900);
+    timeless.ns.clear();
+    EXPECT_THAT(error_of([&] { exported("timeless.db", timeless); }), HasSubstr("core_chunk_a x86_avx512 long has no times of the first shape"));
+}
+
 TEST(TunedJournal, T4HasEveryTrial) {
     Folder folder;
     Journal journal = Journal::create(folder.file("tune.db"), run_info());

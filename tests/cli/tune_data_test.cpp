@@ -71,12 +71,13 @@ protected:
     std::string tree() const { return file("tree"); }
 
     /// Costs of the default and the next configurations; the best of them wins.
-    void write_journal(const std::string &name, const std::vector<double> &costs, bool finished = true) const {
+    void write_journal(const std::string &name, const std::vector<double> &costs, bool finished = true,
+        const std::string &generator = "00000000000000aa") const {
         RunInfo info;
         info.device.vendor = "GenuineTest";
         info.device.name = "Core 9";
         info.device.architecture = "testlake";
-        info.generator_hash = "00000000000000aa";
+        info.generator_hash = generator;
         info.halide_version = "21.0.0";
         info.gdn_version = "0.5.0";
         info.date = "2026-01-31T12:00:00Z";
@@ -204,6 +205,17 @@ TEST_F(TuneData, WhatIsPrintedForOthersIsImportedToTheSameBytes) {
     EXPECT_EQ(on_tree("import", file("mine.json")).code, 2) << "the device is known: --merge says what to do";
     EXPECT_THAT(on_tree("import", "--merge " + file("mine.json")).out, HasSubstr("nothing to change"));
     EXPECT_EQ(bytes(), exported);
+}
+
+TEST_F(TuneData, WhatIsPrintedIsOfOneGenerator) {
+    write_journal("old.db", {1, 0.7, 0.8}, true, "00000000000000bb");
+    for (const char *order : {"tune.db old.db", "old.db tune.db"}) {
+        const std::string first(order, 0, std::string(order).find(' ')), second = order + first.size() + 1;
+        const Outcome both = tune("export --stdout " + file(first) + " " + file(second));
+        EXPECT_EQ(both.code, 2) << order;
+        EXPECT_EQ(both.out, "") << order;
+        EXPECT_THAT(both.err, HasSubstr("00000000000000bb")) << order;
+    }
 }
 
 TEST_F(TuneData, ImportIsAllOrNothing) {
