@@ -7,7 +7,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "autotune/data/t4.h"
@@ -137,7 +136,6 @@ TEST(TunedFile, RefusesWhatIsMissingUnknownOrOfAWrongType) {
                 json with = good;
                 with.at(object)[key] = wrong;
                 const std::string error = parse_error(with.dump());
-                if (value.is_string() && wrong.is_string()) continue;
                 EXPECT_THAT(error, HasSubstr(key)) << object.to_string() << wrong;
                 EXPECT_THAT(error, HasSubstr("x.json: ")) << error;
             }
