@@ -1,8 +1,5 @@
 // gdn explore and gdn tune report, on a few real candidates. Nothing is asserted about times.
-#include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <string>
 
 #include <gmock/gmock.h>
@@ -10,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "program.h"
+#include "support/folder.h"
 
 namespace gdn_test {
 namespace {
@@ -20,31 +18,20 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 namespace fs = std::filesystem;
 
-std::string read(const fs::path &path) {
-    std::ifstream file(path, std::ios::binary);
-    return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-}
-
 class Explore : public ::testing::Test {
 protected:
-    void SetUp() override {
-        std::string name = (fs::temp_directory_path() / "gdn_explore_XXXXXX").string();
-        folder_ = mkdtemp(name.data());
-    }
-    void TearDown() override { fs::remove_all(folder_); }
-
     static json small() {
         return {{"title", "A small experiment"}, {"kernels", {"gated_norm_f32_f32"}}, {"targets", {"x86_avx2"}},
             {"searchers", {"exhaustive"}}, {"rounds", 3}};
     }
     std::string written(const json &experiment, const std::string &name = "experiment.json") const {
-        std::ofstream(folder_ / name) << experiment.dump();
-        return (folder_ / name).string();
+        write_text(folder_.file(name), experiment.dump());
+        return folder_.file(name);
     }
-    std::string out(const std::string &name) const { return (folder_ / name).string(); }
+    std::string out(const std::string &name) const { return folder_.file(name); }
     std::string cached() const { return " --cache " + out("cache"); }
 
-    fs::path folder_;
+    const Folder folder_;
 };
 
 TEST_F(Explore, MeasuresThenSimulatesThenReports) {
@@ -56,8 +43,8 @@ TEST_F(Explore, MeasuresThenSimulatesThenReports) {
     EXPECT_GT(task["best"], 0);
     const std::string journal = out("measured/exhaustive-1.db");
     EXPECT_TRUE(fs::exists(journal));
-    EXPECT_THAT(read(out("measured/report.html")), AllOf(HasSubstr("A small experiment"), HasSubstr("Roofline"), HasSubstr("</html>")));
-    EXPECT_THAT(read(out("measured/results.csv")), HasSubstr("gated_norm_f32_f32,x86_avx2,any,search,"));
+    EXPECT_THAT(read_text(out("measured/report.html")), AllOf(HasSubstr("A small experiment"), HasSubstr("Roofline"), HasSubstr("</html>")));
+    EXPECT_THAT(read_text(out("measured/results.csv")), HasSubstr("gated_norm_f32_f32,x86_avx2,any,search,"));
 
     const Outcome again = gdn(command);
     EXPECT_EQ(again.code, 2);
@@ -80,15 +67,15 @@ TEST_F(Explore, MeasuresThenSimulatesThenReports) {
         EXPECT_EQ(row["unrecorded"], 0);
     }
     for (const char *file : {"report.html", "results.csv", "strategies.csv"}) {
-        EXPECT_FALSE(read(out("first/") + file).empty()) << file;
-        EXPECT_EQ(read(out("first/") + file), read(out("second/") + file)) << file;
+        EXPECT_FALSE(read_text(out("first/") + file).empty()) << file;
+        EXPECT_EQ(read_text(out("first/") + file), read_text(out("second/") + file)) << file;
     }
 
     const Outcome report = gdn("tune report " + journal + " -o " + out("page.html") + " --csv " + out("page.csv") + cached());
     ASSERT_EQ(report.code, 0) << report.err;
     EXPECT_THAT(report.out, HasSubstr("gated_norm_f32_f32"));
-    EXPECT_THAT(read(out("page.html")), HasSubstr("Kernel tuning on"));
-    EXPECT_EQ(read(out("page.csv")), read(out("measured/results.csv")));
+    EXPECT_THAT(read_text(out("page.html")), HasSubstr("Kernel tuning on"));
+    EXPECT_EQ(read_text(out("page.csv")), read_text(out("measured/results.csv")));
 
     strategies["kernels"] = {"core_*"};
     const Outcome foreign = gdn("explore " + written(strategies, "foreign.json") + " --simulate " + journal + " -o " + out("foreign"));
@@ -135,6 +122,16 @@ TEST_F(Explore, DryRunPrintsThePlan) {
         outcome.out, AllOf(HasSubstr("2 evaluations in each of 2 runs"), HasSubstr("4 evaluations together"), Not(HasSubstr("nan"))));
     EXPECT_FALSE(fs::exists(out("none")));
     EXPECT_EQ(gdn("explore " + written(experiment) + " --dry-run --simulate x.db").code, 2);
+}
+
+/// Strategies are compared on a record alone: the shipped report comes again to the byte, on any machine.
+TEST_F(Explore, TheShippedComparisonComesAgain) {
+    const std::string shipped = GDN_SOURCE_DIR "/autotune/experiments/strategies";
+    const Outcome outcome = gdn("explore " + shipped + ".json --simulate " + shipped + "/record.db -o " + out("again") + cached());
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    for (const char *file : {"/strategies.csv", "/results.csv", "/report.html"}) {
+        EXPECT_EQ(read_text(out("again") + file), read_text(shipped + file)) << "differs: " << file;
+    }
 }
 
 /// The shipped experiments can be read and their spaces exist.
