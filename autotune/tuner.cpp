@@ -33,26 +33,11 @@ std::string object_key(const Kernel &kernel, const std::string &object_hash, con
 }
 
 /// Parameters that differ from the default, then the text: of two configurations that are as fast, the smaller is taken.
-std::pair<int, std::string> simplicity(const Config &config, const Config &default_config) {
-    int different = 0;
-    for (const auto &[name, value] : config) {
-        const auto it = default_config.find(name);
-        different += it == default_config.end() || it->second != value;
-    }
-    return {different, text_of(config)};
+std::pair<size_t, std::string> simplicity(const Config &config, const Config &default_config) {
+    return {changed(config, default_config).size(), text_of(config)};
 }
 
 bool comparable(const Trial &trial) { return trial.status == Status::kOk && trial.cost.samples && !trial.abandoned; }
-
-/// "cols:16", what a configuration has besides the default.
-std::string difference(const Config &config, const Config &default_config) {
-    Config different;
-    for (const auto &[name, value] : config) {
-        const auto it = default_config.find(name);
-        if (it == default_config.end() || it->second != value) different[name] = value;
-    }
-    return different.empty() ? "the default" : text_of(different);
-}
 
 /// "takes 3.1 % less time than the default (2.6 to 3.5 %)"
 std::string gain(const Estimate &cost) {
@@ -237,7 +222,7 @@ TuneResult decide(const std::vector<Trial> &finals, const Task &task) {
         result.winner = *standard;
         result.why =
             !rival ? "no other candidate could be measured"
-                   : "no candidate is faster beyond doubt: " + difference(rival->config, task.default_config) + " " + gain(rival->cost);
+                   : "no candidate is faster beyond doubt: " + short_text(rival->config, task.default_config) + " " + gain(rival->cost);
         return result;
     }
     const Trial *winner = fastest;
@@ -247,8 +232,8 @@ TuneResult decide(const std::vector<Trial> &finals, const Task &task) {
     }
     result.winner = *winner;
     result.improved = true;
-    result.why = difference(winner->config, task.default_config) + " " + gain(winner->cost);
-    if (winner != fastest) result.why += "; simpler than " + difference(fastest->config, task.default_config) + ", which is as fast";
+    result.why = short_text(winner->config, task.default_config) + " " + gain(winner->cost);
+    if (winner != fastest) result.why += "; simpler than " + short_text(fastest->config, task.default_config) + ", which is as fast";
     return result;
 }
 
@@ -315,7 +300,7 @@ TuneResult search(const Task &task, const Kernel &kernel, Searcher &searcher, Bu
     result.improved = result.winner.cost.high < 1;
     result.why = result.winner.config == task.default_config
                      ? "nothing was faster than the default"
-                     : difference(result.winner.config, task.default_config) + " " + gain(result.winner.cost);
+                     : short_text(result.winner.config, task.default_config) + " " + gain(result.winner.cost);
     return result;
 }
 

@@ -45,10 +45,12 @@ struct BuilderOptions {
     std::string linker = "ld";           // <linker> -shared -o OUT IN; c++ would do, and takes ten times as long
 };
 
-/// Cache key: content of the generator, kernel arguments (target included), compile-time configuration, Halide's version. What the
-/// generator refuses is remembered as well as what it makes. Throws Error if the cache folder cannot be written or the generator does not run.
+/// Cache key: bytes of the generator (another build of the same sources may compile otherwise, so not generator_hash()), kernel arguments
+/// (target included), compile-time configuration, Halide's version. What the generator refuses is remembered as well as what it makes.
+/// Throws Error if the cache folder cannot be written or the generator does not run.
 std::unique_ptr<Builder> make_builder(const BuilderOptions &options);
-/// Of the generator's sources and Halide's version, as it names them (of its bytes, if it names no sources): what a kernel was made with. 32 hex digits. Throws Error.
+/// What a kernel was made with: of the generator's sources and Halide's version, as it names them (of its bytes, if it names no sources). 32
+/// hex digits. Throws Error.
 std::string generator_hash(const std::string &generator);
 /// "21.0.0", as the generator says. Throws Error.
 std::string halide_version(const std::string &generator);

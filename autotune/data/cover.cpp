@@ -1,18 +1,19 @@
 // Few configurations for many devices: the smallest set that is near every device's best, found exactly.
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <limits>
 #include <set>
 
-#include <nlohmann/json.hpp>
-
+#include "autotune/data/json.h"
 #include "autotune/data/tuned.h"
+#include "autotune/report/format.h"
 
 namespace gdn::tune {
 
 namespace {
 
+constexpr size_t kMost = 3;        // configurations of a kernel
+constexpr double kWithin = 1.02;  // of a device's best
 constexpr double kUnknown = std::numeric_limits<double>::infinity();
 
 /// What one device wants of one length class.
@@ -26,22 +27,22 @@ struct Demand {
 
 class Cover {
 public:
-    Cover(const std::vector<Demand> &demands, size_t candidates, size_t most) : demands_(demands), candidates_(candidates), most_(most) {}
+    Cover(const std::vector<Demand> &demands, size_t candidates) : demands_(demands), candidates_(candidates) {}
 
-    /// Candidates in ascending order, `forced` among them: of the covers within `within` a smallest one. Where `most` are not enough,
-    /// `within` grows to the least that they can do.
-    std::vector<size_t> find(const std::vector<size_t> &forced, double within) {
-        std::set<double> regrets = {within};
+    /// Candidates in ascending order, `forced` among them: of the covers within kWithin a smallest one. Where kMost are not enough, the
+    /// limit grows to the least that they can do.
+    std::vector<size_t> find(const std::vector<size_t> &forced) {
+        std::set<double> regrets = {kWithin};
         for (const Demand &demand : demands_) {
             for (size_t i = 0; i < candidates_; i++) {
-                if (std::isfinite(demand.regret(i)) && demand.regret(i) > within) regrets.insert(demand.regret(i));
+                if (std::isfinite(demand.regret(i)) && demand.regret(i) > kWithin) regrets.insert(demand.regret(i));
             }
         }
         // The default's cost is known everywhere: with the largest regret there is a cover.
         const std::vector<double> limits(regrets.begin(), regrets.end());
         limit_ = *std::partition_point(limits.begin(), limits.end(), [&](double limit) {
             limit_ = limit;
-            return !search(forced, most_, true);
+            return !search(forced, kMost, true);
         });
         for (size_t size = std::max<size_t>(1, forced.size()); !search(forced, size, false); size++) continue;
         return best_;
@@ -95,7 +96,7 @@ private:
     }
 
     const std::vector<Demand> &demands_;
-    const size_t candidates_, most_;
+    const size_t candidates_;
     double limit_ = 1;
     bool any_ = false;
     std::vector<size_t> best_;
@@ -118,13 +119,13 @@ public:
 
     bool empty() const { return demands_.empty(); }
 
-    std::string json(int most, double within) {
+    std::string json() {
         // Classes that nobody tuned use the default.
         std::set<LengthClass> seen;
         for (const Demand &demand : demands_) seen.insert(demand.length_class);
         const bool all = seen.size() == classes_of(kernel_.family).size();
-        Cover cover(demands_, configs_.size(), static_cast<size_t>(most));
-        shipped_ = cover.find(all ? std::vector<size_t>{} : std::vector<size_t>{0}, within);
+        Cover cover(demands_, configs_.size());
+        shipped_ = cover.find(all ? std::vector<size_t>{} : std::vector<size_t>{0});
         listed_ = shipped_;
         std::set<size_t> wanted;
         for (const Demand &demand : demands_) wanted.insert(demand.best);
@@ -132,7 +133,7 @@ public:
             if (std::find(shipped_.begin(), shipped_.end(), i) == shipped_.end()) listed_.push_back(i);
         }
 
-        std::string text = "{\n      \"worst\": " + number(cover.worst(shipped_)) + ",\n      \"configs\": [";
+        std::string text = "{\n      \"worst\": " + fixed(cover.worst(shipped_), 4) + ",\n      \"configs\": [";
         for (size_t i = 0; i < listed_.size(); i++) {
             text += std::string(i ? "," : "") + "\n        {\"config\": " + difference(configs_[listed_[i]]) +
                     ", \"cover\": " + (i < shipped_.size() ? "true" : "false") + "}";
@@ -224,17 +225,10 @@ private:
 
     std::string difference(const Config &config) const {
         std::string text;
-        for (const auto &[name, value] : config) {
-            if (configs_[0].at(name) != value) text += (text.empty() ? "" : ", ") + quoted(name) + ": " + std::to_string(value);
+        for (const auto &[name, value] : changed(config, configs_[0])) {
+            text += (text.empty() ? "" : ", ") + quoted(name) + ": " + std::to_string(value);
         }
         return "{" + text + "}";
-    }
-
-    static std::string quoted(const std::string &text) { return nlohmann::json(text).dump(); }
-    static std::string number(double value) {
-        char text[32];
-        std::snprintf(text, sizeof text, "%.4f", value);
-        return text;
     }
 
     const Kernel &kernel_;
@@ -245,26 +239,23 @@ private:
 
 }  // namespace
 
-std::string cover_json(
-    const std::string &target, const std::vector<DeviceFile> &devices, const std::vector<Kernel> &kernels, int most, double within) {
+std::string cover_json(const std::string &target, const std::vector<DeviceFile> &devices, const std::vector<Kernel> &kernels) {
     for (const DeviceFile &file : devices) {
         if (file.target != target)
             throw Error("the file of " + file.device.key() + " is of the target " + file.target + ", not of " + target);
         require_known(file, kernels);
     }
-    if (most < 1) throw Error("a cover has at least one configuration, not " + std::to_string(most));
     std::map<std::string, std::string> parts;
     for (const Kernel &kernel : kernels) {
         if (kernel.target != target) continue;
         KernelCover cover(kernel, devices);
-        if (!cover.empty()) parts[kernel.name] = cover.json(most, within);
+        if (!cover.empty()) parts[kernel.name] = cover.json();
     }
-    const std::string name_of_target = nlohmann::json(target).dump();
-    if (parts.empty()) return "{\"schema\": 2, \"target\": " + name_of_target + ", \"kernels\": {}}\n";
-    std::string text = "{\n  \"schema\": 2,\n  \"target\": " + name_of_target + ",\n  \"kernels\": {";
+    if (parts.empty()) return "{\"schema\": 2, \"target\": " + quoted(target) + ", \"kernels\": {}}\n";
+    std::string text = "{\n  \"schema\": 2,\n  \"target\": " + quoted(target) + ",\n  \"kernels\": {";
     const char *between = "";
     for (const auto &[name, part] : parts) {
-        text += between + std::string("\n    ") + nlohmann::json(name).dump() + ": " + part;
+        text += between + std::string("\n    ") + quoted(name) + ": " + part;
         between = ",";
     }
     return text + "\n  }\n}\n";

@@ -26,11 +26,6 @@ void put_cover(Update *update, const std::string &folder, const std::string &tar
     if (update->files.size() > before) update->changes.push_back(target + "/default.json: computed again");
 }
 
-const Kernel *find(const std::vector<Kernel> &kernels, const std::string &name, const std::string &target) {
-    const auto kernel = std::find_if(kernels.begin(), kernels.end(), [&](const Kernel &k) { return k.name == name && k.target == target; });
-    return kernel == kernels.end() ? nullptr : &*kernel;
-}
-
 /// The complete configuration; empty where the space does not have it.
 Config complete(const Kernel &kernel, const Config &config) {
     try {
@@ -114,7 +109,7 @@ Update covered(const std::string &folder, const std::string &target, const std::
 std::vector<Stale> stale(const DeviceFile &file, const std::vector<Kernel> &kernels, const std::string &generator_hash) {
     std::vector<Stale> all;
     for (const auto &[name, classes] : file.kernels) {
-        const Kernel *kernel = find(kernels, name, file.target);
+        const Kernel *kernel = find_kernel(kernels, name, file.target);
         for (const auto &[c, entry] : classes) {
             Stale one{file.target, file.device.key(), name, c, refusal(file, name, c, entry, kernels), false, entry.shapes, {}};
             one.lost = kernel == nullptr || !has_class(*kernel, c) || complete(*kernel, entry.config).empty();

@@ -2,12 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <set>
 
-#include <nlohmann/json.hpp>
-
 #include "autotune/data/files.h"
+#include "autotune/data/json.h"
+#include "autotune/report/format.h"
 
 namespace gdn::tune {
 
@@ -19,12 +18,7 @@ constexpr int kSchema = 1;
 constexpr size_t kOthers = 24;  // configurations that an entry keeps of a journal
 constexpr size_t kMostOthers = 64;
 
-std::string fixed(double value, int digits) {
-    char text[64];
-    std::snprintf(text, sizeof text, "%.*f", digits, value);
-    return text;
-}
-double rounded(double value, int digits) { return std::stod(fixed(value, digits)); }
+double rounded(double value, int digits) { return std::isfinite(value) ? std::stod(fixed(value, digits)) : value; }
 double rounded_cost(double cost) { return rounded(cost, 4); }
 
 bool fits(double cost) { return std::isfinite(cost) && cost > 0; }
@@ -119,24 +113,6 @@ private:
     std::string name_;
 };
 
-/// As json::parse, but a key that stands twice in an object is an error: the second would replace the first unseen.
-json parse_json(const std::string &text, const std::string &name) {
-    std::vector<std::set<std::string>> keys;
-    const auto see = [&](int, json::parse_event_t event, json &value) {
-        if (event == json::parse_event_t::object_start) keys.emplace_back();
-        if (event == json::parse_event_t::object_end) keys.pop_back();
-        if (event == json::parse_event_t::key && !keys.back().insert(value.get<std::string>()).second) {
-            throw Error(name + ": the field " + value.dump() + " stands twice in one object");
-        }
-        return true;
-    };
-    try {
-        return json::parse(text, see);
-    } catch (const json::exception &error) {
-        throw Error(name + " is no JSON: " + error.what());
-    }
-}
-
 Device parse_device(const Place &place) {
     place.require_only({"vendor", "name", "architecture", "features", "cores", "threads", "l1_bytes", "l2_bytes", "l3_bytes"});
     Device device;
@@ -188,8 +164,6 @@ Entry parse_entry(const Place &place) {
     return entry;
 }
 
-std::string quoted(const std::string &text) { return json(text).dump(-1, ' ', false, json::error_handler_t::replace); }
-
 std::string lines_of(const Entry &entry, const std::string &indent) {
     std::string text = "{\n";
     const auto field = [&](const char *name, const std::string &value) { text += indent + "  \"" + name + "\": " + value + ",\n"; };
@@ -221,14 +195,10 @@ std::string lines_of(const Entry &entry, const std::string &indent) {
     return text + indent + "  \"shapes\": [" + shapes + "]\n" + indent + "}";
 }
 
-double median(std::vector<double> values) {
-    if (values.empty()) return 0;
-    const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-    std::nth_element(values.begin(), middle, values.end());
-    return *middle;
+/// NaN where there are no samples.
+double first_median(const std::vector<std::vector<double>> &samples) {
+    return quantile(samples.empty() ? std::vector<double>{} : samples[0], 0.5);
 }
-
-double first_median(const std::vector<std::vector<double>> &samples) { return samples.empty() ? 0 : median(samples[0]); }
 
 /// "clock: 3 % apart; load: 2.1": the findings of Checkup::json() that are not good.
 std::string words_of_doctor(const std::string &text) {
@@ -296,28 +266,12 @@ bool entry_of(const Journal &journal, int64_t id, const Task &task, const Config
     return entry.others.size() > 1;
 }
 
-std::string percent(double ratio) { return fixed(100 * (1 - ratio), 1) + " %"; }
-
 std::string words_of(const Entry &entry) {
-    if (entry.config == entry.default_config) return "the default";
-    return text_of(changed(entry.config, entry.default_config)) + " (" + percent(entry.cost) + " less time than the default)";
+    const std::string config = short_text(entry.config, entry.default_config);
+    return entry.config == entry.default_config ? config : config + " (" + percent(1 - entry.cost) + " less time than the default)";
 }
 
 }  // namespace
-
-Config changed(const Config &config, const Config &default_config) {
-    Config different;
-    for (const auto &[name, value] : config) {
-        const auto found = default_config.find(name);
-        if (found == default_config.end() || found->second != value) different[name] = value;
-    }
-    return different;
-}
-
-std::string short_text(const Config &config, const Config &default_config) {
-    const Config different = changed(config, default_config);
-    return different.empty() ? "the default" : text_of(different);
-}
 
 DeviceFile parse_device_file(const std::string &text, const std::string &name) {
     const json parsed = parse_json(text, name);
@@ -346,24 +300,9 @@ DeviceFile parse_device_file(const std::string &text, const std::string &name) {
 DeviceFile read_device_file(const std::string &path) { return parse_device_file(file_text(path), path); }
 
 std::string text_of(const DeviceFile &file) {
-    const Device &device = file.device;
-    std::string text = "{\n  \"device\": {\n";
-    const auto number = [&](const char *name, int64_t value, const char *end = ",") {
-        text += std::string("    \"") + name + "\": " + std::to_string(value) + end + "\n";
-    };
-    const auto word = [&](const char *name, const std::string &value, const char *end = ",") {
-        text += std::string("    \"") + name + "\": " + quoted(value) + end + "\n";
-    };
-    word("architecture", device.architecture);
-    number("cores", device.cores);
-    word("features", device.features);
-    number("l1_bytes", device.l1_bytes);
-    number("l2_bytes", device.l2_bytes);
-    number("l3_bytes", device.l3_bytes);
-    word("name", device.name);
-    number("threads", device.threads);
-    word("vendor", device.vendor, "");
-    text += "  },\n  \"kernels\": {";
+    std::string device = json::parse(file.device.json()).dump(2);
+    for (size_t at = 0; (at = device.find('\n', at)) != std::string::npos; at++) device.insert(at + 1, "  ");
+    std::string text = "{\n  \"device\": " + device + ",\n  \"kernels\": {";
     const char *between = "";
     for (const auto &[kernel, classes] : file.kernels) {
         text += between + std::string("\n    ") + quoted(kernel) + ": {";
@@ -381,17 +320,14 @@ std::string text_of(const DeviceFile &file) {
            ",\n  \"target\": " + quoted(file.target) + "\n}\n";
 }
 
-void write_device_file(const std::string &path, const DeviceFile &file) { replace_files({{path, text_of(file)}}); }
-
 void require_known(const DeviceFile &file, const std::vector<Kernel> &kernels) {
     const std::string who = "the file of " + file.device.key() + " for " + file.target;
     if (std::none_of(kernels.begin(), kernels.end(), [&](const Kernel &kernel) { return kernel.target == file.target; })) {
         throw Error(who + ": there is no target \"" + file.target + "\"");
     }
     for (const auto &[name, classes] : file.kernels) {
-        const auto kernel = std::find_if(
-            kernels.begin(), kernels.end(), [&, &name = name](const Kernel &k) { return k.name == name && k.target == file.target; });
-        if (kernel == kernels.end()) throw Error(who + ": the target has no kernel \"" + name + "\"");
+        const Kernel *kernel = find_kernel(kernels, name, file.target);
+        if (!kernel) throw Error(who + ": the target has no kernel \"" + name + "\"");
         const std::vector<LengthClass> own = classes_of(kernel->family);
         for (const auto &[c, entry] : classes) {
             const std::string place = who + ": " + name + " " + name_of(c) + ": ";

@@ -29,17 +29,11 @@ struct DeviceFile {
     std::map<std::string, std::map<LengthClass, Entry>> kernels;
 };
 
-/// What of a configuration is not as in the default.
-Config changed(const Config &config, const Config &default_config);
-/// "cols:16,rows:4", "the default": for people.
-std::string short_text(const Config &config, const Config &default_config);
-
 /// `name` stands for the file in errors. Throws Error: not JSON, another schema, a field unknown, missing, twice or of a wrong type.
 DeviceFile parse_device_file(const std::string &text, const std::string &name);
 DeviceFile read_device_file(const std::string &path);
 /// Sorted keys and a line per field, so that differences read well. What is read back is written as the same bytes.
 std::string text_of(const DeviceFile &file);
-void write_device_file(const std::string &path, const DeviceFile &file);  // atomic
 
 /// Throws Error that names the place: target, kernel or class unknown, a configuration outside the kernel's space.
 void require_known(const DeviceFile &file, const std::vector<Kernel> &kernels);
@@ -52,10 +46,9 @@ std::vector<DeviceFile> from_journal(const Journal &journal);
 /// kept one learns the costs of configurations that it does not know. Throws Error on another device or target. Returns a line per change.
 std::vector<std::string> merge(DeviceFile *into, const DeviceFile &from, const std::string &generator_hash);
 
-/// default.json of a target: at most `most` configurations per kernel, a cover within `within` of every device's best (or as near as so
-/// many come: "worst" says how near), and which of them each device, architecture, vendor and nobody in particular uses. The form is that of
+/// default.json of a target: at most three configurations per kernel, a cover within 2 % of every device's best (or as near as so many
+/// come: "worst" says how near), and which of them each device, architecture, vendor and nobody in particular uses. The form is that of
 /// schedules/tuned/schema.json; CMake and the generator read it. Throws Error as require_known().
-std::string cover_json(const std::string &target, const std::vector<DeviceFile> &devices, const std::vector<Kernel> &kernels, int most = 3,
-    double within = 1.02);
+std::string cover_json(const std::string &target, const std::vector<DeviceFile> &devices, const std::vector<Kernel> &kernels);
 
 }  // namespace gdn::tune

@@ -5,8 +5,7 @@
 #include <limits>
 #include <set>
 
-#include <nlohmann/json.hpp>
-
+#include "autotune/data/json.h"
 #include "autotune/search/searcher.h"
 
 namespace gdn::tune {
@@ -74,27 +73,10 @@ private:
     const std::string place_;
 };
 
-json parsed(const std::string &text, const std::string &name) {
-    try {
-        // Of two equal keys the second would silently win.
-        std::vector<std::set<std::string>> keys;
-        return json::parse(text, [&](int, json::parse_event_t event, json &value) {
-            if (event == json::parse_event_t::object_start) keys.emplace_back();
-            if (event == json::parse_event_t::object_end) keys.pop_back();
-            if (event == json::parse_event_t::key && !keys.back().insert(value.get<std::string>()).second) {
-                throw Error(name + ": the key \"" + value.get<std::string>() + "\" stands twice in one object");
-            }
-            return true;
-        });
-    } catch (const json::exception &error) {
-        throw Error(name + " is no JSON: " + error.what());
-    }
-}
-
 }  // namespace
 
 Experiment parse_experiment(const std::string &text, const std::string &name) {
-    const json file = parsed(text, name);
+    const json file = parse_json(text, name);
     const Object top(file, name,
         {"title", "text", "kernels", "targets", "space", "shapes", "searchers", "seeds", "budget", "repeats", "batch", "rounds"});
     Experiment out;

@@ -19,7 +19,7 @@ struct Experiment {
     std::vector<uint64_t> seeds = {1};
     uint64_t evaluations = 0;  // of each task; 0: no limit
     double share = 0;          // of a task's valid points; 0: no limit. The smaller of the two counts
-    int repeats = 1;           // of each searcher and seed; a simulation needs one
+    int repeats = 1;           // of each searcher and seed; a simulation runs each seed once
     size_t batch = 8;          // candidates asked for at a time
     int rounds = 7;
 };

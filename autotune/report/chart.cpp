@@ -26,12 +26,6 @@ std::vector<Tick> linear_ticks(double from, double to, int about) {
     return ticks;
 }
 
-std::string plain(double value) {
-    char text[32];
-    std::snprintf(text, sizeof text, "%.6g", value);
-    return text;
-}
-
 std::vector<Tick> log_ticks(double from, double to, int about) {
     std::vector<Tick> ticks;
     const int first = static_cast<int>(std::floor(std::log10(from))), last = static_cast<int>(std::ceil(std::log10(to)));

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <set>
 
 #include "autotune/report/format.h"
@@ -14,13 +13,6 @@ std::string field(const std::string &text) {
     std::string out = "\"";
     for (char c : text) out += c == '"' ? "\"\"" : std::string(1, c);
     return out + "\"";
-}
-
-std::string number(double value) {
-    if (!std::isfinite(value)) return "";
-    char text[32];
-    std::snprintf(text, sizeof text, "%.6g", value);
-    return text;
 }
 
 }  // namespace
@@ -55,11 +47,11 @@ std::string csv(const ReportInput &input) {
                 }
                 const bool ok = trial.status == Status::kOk;
                 out += std::string(",") + name_of(trial.status);
-                for (double value : {trial.cost.value, trial.cost.low, trial.cost.high}) out += "," + (ok ? number(value) : "");
+                for (double value : {trial.cost.value, trial.cost.low, trial.cost.high}) out += "," + (ok ? plain(value) : "");
                 for (const std::string &shape : shapes) {
                     out += ",";
                     for (size_t s = 0; s < task.task.shapes.size() && s < trial.ns.size(); s++) {
-                        if (ok && text_of(task.task.shapes[s]) == shape) out += number(quantile(trial.ns[s], 0.5));
+                        if (ok && text_of(task.task.shapes[s]) == shape) out += plain(quantile(trial.ns[s], 0.5));
                     }
                 }
                 out += "," + field(trial.error) + "\r\n";
@@ -78,7 +70,7 @@ std::string strategies_csv(const ReportInput &input) {
                 for (size_t i = 0; i < run.size(); i++) {
                     if (!std::isfinite(run[i]) || (i > 0 && i + 1 < run.size() && run[i] == run[i - 1])) continue;
                     out += field(task.task.kernel) + "," + field(task.task.target) + "," + name_of(task.task.length_class) + "," +
-                           field(strategy.searcher) + "," + std::to_string(r + 1) + "," + std::to_string(i + 1) + "," + number(run[i]) +
+                           field(strategy.searcher) + "," + std::to_string(r + 1) + "," + std::to_string(i + 1) + "," + plain(run[i]) +
                            "\r\n";
                 }
             }

@@ -62,6 +62,13 @@ std::string fixed(double value, int decimals) {
     return text;
 }
 
+std::string plain(double value) {
+    if (!std::isfinite(value)) return "";
+    char text[32];
+    std::snprintf(text, sizeof text, "%.6g", value);
+    return text;
+}
+
 std::string percent(double share, int decimals) { return std::isfinite(share) ? fixed(100 * share, decimals) + " %" : kNothing; }
 
 std::string duration(double ns) {

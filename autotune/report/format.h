@@ -10,6 +10,7 @@ namespace gdn::tune {
 std::string escape(const std::string &text);
 /// "–" where the value is not finite.
 std::string fixed(double value, int decimals);
+std::string plain(double value);                      // six digits, for files and axes; "" where it is not finite
 std::string percent(double share, int decimals = 1);  // "12.3 %"
 std::string duration(double ns);                      // "812 ns", "12.3 µs"
 /// "1 evaluation", "12,345 evaluations".

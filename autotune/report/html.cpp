@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "autotune/report/chart.h"
+#include "autotune/report/collect.h"
 #include "autotune/report/format.h"
 #include "autotune/report/report.h"
 #include "autotune/report/style.h"
@@ -66,9 +67,7 @@ double median_ns(const std::vector<std::vector<double>> &ns, size_t shape) {
 /// Only what differs from the default, a chip each.
 std::string chips(const Config &config, const Config &default_config) {
     std::string out;
-    for (const auto &[name, value] : config) {
-        const auto found = default_config.find(name);
-        if (found != default_config.end() && found->second == value) continue;
+    for (const auto &[name, value] : changed(config, default_config)) {
         out += "<span class=\"chip\">" + escape(name) + " <b>" + std::to_string(value) + "</b></span>\n";
     }
     return out.empty() ? "<span class=\"soft\">the default</span>" : out;
@@ -198,10 +197,6 @@ std::string provenance(const ReportInput &input) {
     return out;
 }
 
-std::string class_name(const ReportTask &task) {
-    return task.task.length_class == LengthClass::kAny ? "any" : name_of(task.task.length_class);
-}
-
 std::string summary(const ReportInput &input) {
     Table table("Summary",
         {"Kernel", "Target", "Length", "#Default", "#Best", "#Gain", "#95 % interval", "Best configuration", "#Evaluations", "Failures"});
@@ -209,7 +204,7 @@ std::string summary(const ReportInput &input) {
         const ReportTask &task = input.tasks[i];
         const Trial *best = best_of(task);
         std::vector<std::string> row = {"<a href=\"#task" + std::to_string(i + 1) + "\">" + name(task.task.kernel) + "</a>",
-            escape(task.task.target), escape(class_name(task))};
+            escape(task.task.target), name_of(task.task.length_class)};
         if (best) {
             for (std::string cell : {duration(median_ns(best->anchor, 0)), duration(median_ns(best->ns, 0)), gain(best->cost),
                      gain_interval(best->cost), chips(best->config, task.task.default_config)}) {
@@ -235,10 +230,7 @@ std::string best_configurations(const ReportInput &input) {
     for (const ReportTask &task : input.tasks) {
         const Trial *best = best_of(task);
         if (!best) continue;
-        for (const auto &[name, value] : best->config) {
-            const auto found = task.task.default_config.find(name);
-            if (found == task.task.default_config.end() || found->second != value) names.insert(name);
-        }
+        for (const auto &[name, value] : changed(best->config, task.task.default_config)) names.insert(name);
     }
     if (input.tasks.size() < 2 || names.empty()) return "";
     std::vector<std::string> columns = {"Kernel", "Target", "Length"};
@@ -247,7 +239,7 @@ std::string best_configurations(const ReportInput &input) {
     for (const ReportTask &task : input.tasks) {
         const Trial *best = best_of(task);
         if (!best) continue;
-        std::vector<std::string> row = {name(task.task.kernel), escape(task.task.target), escape(class_name(task))};
+        std::vector<std::string> row = {name(task.task.kernel), escape(task.task.target), name_of(task.task.length_class)};
         for (const std::string &name : names) {
             const auto value = best->config.find(name), usual = task.task.default_config.find(name);
             if (value == best->config.end()) {
@@ -335,14 +327,12 @@ std::string convergence_figure(const ReportTask &task, uint64_t points) {
     }
     Curve curve;
     std::vector<double> dots;
-    double so_far = std::numeric_limits<double>::infinity();
     for (const Trial &trial : task.trials) {
         if (trial.status == Status::kSkipped) continue;
         dots.push_back(good(trial) ? trial.cost.value : std::numeric_limits<double>::quiet_NaN());
-        if (good(trial)) so_far = std::min(so_far, trial.cost.value);
-        curve.middle.push_back(so_far);
     }
     curve.name = task.task.searcher;
+    curve.middle = best_so_far(task.trials);
     return figure("Convergence", "Best time so far; every dot is one evaluation, the slower ones lie above the frame.",
         convergence({curve}, dots, {}, best));
 }
@@ -471,7 +461,7 @@ std::string failure_table(const ReportTask &task) {
 std::string section(const ReportInput &input, size_t number) {
     const ReportTask &task = input.tasks[number];
     std::string out = "<section id=\"task" + std::to_string(number + 1) + "\">\n<h2>" + name(task.task.kernel) + " on " +
-                      escape(task.task.target) + (task.task.length_class == LengthClass::kAny ? "" : ", " + escape(class_name(task))) +
+                      escape(task.task.target) + (task.task.length_class == LengthClass::kAny ? "" : ", " + name_of(task.task.length_class)) +
                       "</h2>\n";
     const uint64_t points = points_of(task);
     std::string line = count_of(evaluations(task), "evaluation") + (points ? " in a space of " + count_of(points, "valid point") : "") +

@@ -61,6 +61,11 @@ std::vector<Kernel> list_kernels(const std::string &generator, const std::string
     }
 }
 
+const Kernel *find_kernel(const std::vector<Kernel> &kernels, const std::string &name, const std::string &target) {
+    const auto kernel = std::find_if(kernels.begin(), kernels.end(), [&](const Kernel &k) { return k.name == name && k.target == target; });
+    return kernel == kernels.end() ? nullptr : &*kernel;
+}
+
 std::vector<Kernel> select_kernels(const std::vector<Kernel> &kernels, const std::string &glob, const std::string &target) {
     std::vector<Kernel> selected;
     std::set<std::string> targets, names;

@@ -85,6 +85,20 @@ Config part_of(const Config &config, const Space &space, bool compiled) {
     return compiled ? rest : runtime;
 }
 
+Config changed(const Config &config, const Config &default_config) {
+    Config different;
+    for (const auto &[name, value] : config) {
+        const auto found = default_config.find(name);
+        if (found == default_config.end() || found->second != value) different[name] = value;
+    }
+    return different;
+}
+
+std::string short_text(const Config &config, const Config &default_config) {
+    const Config different = changed(config, default_config);
+    return different.empty() ? "the default" : text_of(different);
+}
+
 Space::Space(std::vector<Parameter> parameters, std::vector<Constraint> constraints)
     : parameters_(std::move(parameters)), constraints_(std::move(constraints)) {
     std::map<std::string, int> index;

@@ -34,6 +34,10 @@ using Point = std::vector<int>;
 std::string text_of(const Config &config);
 /// Reads text_of()'s form, `=` in place of `:` too. Throws Error on anything else.
 Config parse_config(const std::string &text);
+/// What of a configuration is not as in the default.
+Config changed(const Config &config, const Config &default_config);
+/// "cols:16,rows:4", "the default": for people.
+std::string short_text(const Config &config, const Config &default_config);
 
 class Space {
 public:
@@ -117,6 +121,8 @@ struct Kernel {
 
 /// Runs `<generator> --list --json --kernels FILE`. Throws Error with the generator's words.
 std::vector<Kernel> list_kernels(const std::string &generator, const std::string &kernels_json);
+/// Null where there is none.
+const Kernel *find_kernel(const std::vector<Kernel> &kernels, const std::string &name, const std::string &target);
 /// Kernels whose name matches the glob (or is it), of one target ("" = all). Throws Error that names near misses when nothing matches.
 std::vector<Kernel> select_kernels(const std::vector<Kernel> &kernels, const std::string &glob, const std::string &target);
 

@@ -130,7 +130,6 @@ void import_files(Options &options) {
     std::vector<DeviceFile> files;
     for (const std::string &path : options.inputs) {
         files.push_back(read_device_file(path));
-        require_known(files.back(), kernels);
         const fs::path there = fs::path(options.paths.tuned) / files.back().target / (files.back().device.key() + ".json");
         if (!options.merge && fs::exists(there))
             throw Failure(kExitUsage, there.string() + " is there already: add --merge to keep the better of each entry");
@@ -277,7 +276,7 @@ void add_tune_refresh(CLI::App &tune) {
     command.add_flag("--dry-run", options->dry_run, "With --drop: say what would change and write nothing");
     command.add_flag("--json", options->json, "Print one JSON object");
     add_path_options(command, options->paths);
-    command.footer("Examples:\n  gdn tune refresh\n  gdn tune refresh --device authenticamd-amd_epyc_9b14 --json");
+    command.footer("Examples:\n  gdn tune refresh\n  gdn tune refresh --device authenticamd-amd_epyc-znver4 --json");
     command.callback([options] { refresh(*options); });
 }
 

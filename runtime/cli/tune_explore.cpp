@@ -61,9 +61,8 @@ void add_roofline(ReportInput &input, const Options &options, bool measure) {
         const std::vector<Kernel> kernels = list_kernels(paths.generator, paths.kernels);
         const std::unique_ptr<Measurer> measurer = make_measurer(paths.worker, paths.cache);
         for (ReportTask &task : input.tasks) {
-            const auto kernel = std::find_if(kernels.begin(), kernels.end(),
-                [&](const Kernel &k) { return k.name == task.task.kernel && k.target == task.task.target; });
-            if (kernel == kernels.end()) continue;
+            const Kernel *kernel = find_kernel(kernels, task.task.kernel, task.task.target);
+            if (!kernel) continue;
             for (const Shape &shape : task.task.shapes) task.work.push_back(measurer->work(*kernel, shape));
         }
     } catch (const std::exception &error) {
@@ -124,16 +123,20 @@ void print(const ReportInput &input, const std::vector<std::string> &files, bool
     for (const std::string &file : files) std::printf("%s\n", file.c_str());
 }
 
-/// report.html, results.csv and, where strategies were compared, strategies.csv.
-void write(const ReportInput &input, const std::string &folder, bool json) {
-    Files files = {{folder + "/report.html", html(input)}, {folder + "/results.csv", csv(input)}};
-    const bool compared =
-        std::any_of(input.tasks.begin(), input.tasks.end(), [](const ReportTask &task) { return !task.strategies.empty(); });
-    if (compared) files.emplace_back(folder + "/strategies.csv", strategies_csv(input));
+void write(const ReportInput &input, const Files &files, bool json) {
     replace_files(files);
     std::vector<std::string> names;
     for (const auto &[name, text] : files) names.push_back(name);
     print(input, names, json);
+}
+
+/// report.html, results.csv and, where strategies were compared, strategies.csv.
+void write_folder(const ReportInput &input, const std::string &folder, bool json) {
+    Files files = {{folder + "/report.html", html(input)}, {folder + "/results.csv", csv(input)}};
+    const bool compared =
+        std::any_of(input.tasks.begin(), input.tasks.end(), [](const ReportTask &task) { return !task.strategies.empty(); });
+    if (compared) files.emplace_back(folder + "/strategies.csv", strategies_csv(input));
+    write(input, files, json);
 }
 
 /// What is wrong with an experiment is its writer's to mend.
@@ -231,7 +234,7 @@ void explore(Options &options) {
     }
     if (options.dry_run) return;
     add_roofline(input, options, options.journals.empty());
-    write(input, options.output, options.json);
+    write_folder(input, options.output, options.json);
 }
 
 void report(Options &options) {
@@ -239,10 +242,7 @@ void report(Options &options) {
     add_roofline(input, options, true);
     Files files = {{options.output, html(input)}};
     if (!options.table.empty()) files.emplace_back(options.table, csv(input));
-    replace_files(files);
-    std::vector<std::string> names;
-    for (const auto &[name, text] : files) names.push_back(name);
-    print(input, names, options.json);
+    write(input, files, options.json);
 }
 
 void add_common_options(CLI::App &command, Options &options) {

@@ -247,7 +247,7 @@ void add_tune_diff(CLI::App &tune) {
     command.add_option("B", options->other, "Device file or journal")->required()->check(CLI::ExistingFile);
     command.add_flag("--json", options->json, "Print one JSON object");
     command.footer("Entries with the same configuration and overlapping intervals are the same.\n\nExamples:\n"
-                   "  gdn tune diff schedules/tuned/x86_avx512/authenticamd-amd_epyc_9b14.json tune.db");
+                   "  gdn tune diff schedules/tuned/x86_avx512/authenticamd-amd_epyc-znver4.json tune.db");
     command.callback([options] { diff(*options); });
 }
 

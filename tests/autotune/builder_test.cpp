@@ -18,10 +18,12 @@
 
 #include "autotune/build/builder.h"
 #include "autotune/build/fnv.h"
-#include "folder.h"
+#include "support/folder.h"
 
 namespace gdn::tune {
 namespace {
+
+using namespace gdn_test;
 
 namespace fs = std::filesystem;
 

@@ -5,11 +5,13 @@
 
 #include "autotune/db/journal.h"
 #include "autotune/machine.h"
-#include "folder.h"
 #include "gdn/gdn.h"
+#include "support/folder.h"
 
 namespace gdn::tune {
 namespace {
+
+using namespace gdn_test;
 
 void put(const Folder &root, const std::string &path, const std::string &text) {
     std::filesystem::create_directories(std::filesystem::path(root.path() + path).parent_path());

@@ -7,10 +7,12 @@
 
 #include "autotune/space/random.h"
 #include "autotune/vitals.h"
-#include "folder.h"
+#include "support/folder.h"
 
 namespace gdn::tune {
 namespace {
+
+using namespace gdn_test;
 
 using Grade = Finding::Grade;
 

@@ -1,32 +1,24 @@
 // Experiments: files are read strictly, and strategies are simulated on what was recorded.
 #include <cmath>
-#include <functional>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "autotune/explore/simulated.h"
 #include "report_fixture.h"
+#include "support/folder.h"
 
 namespace gdn::tune {
 namespace {
 
+using gdn_test::error_of;
 using testing::HasSubstr;
 
 const char *const kExperiment =
     R"({"title": "Strategies", "kernels": ["core_chunk_*"], "searchers": ["random", "local"], "seeds": [1, 2, 3]})";
 
-/// What the function complains of.
-std::string complaint(const std::function<void()> &what) {
-    try {
-        what();
-    } catch (const Error &error) {
-        return error.what();
-    }
-    return "nothing";
-}
 std::string complaint_about(const std::string &json) {
-    return complaint([&] { parse_experiment(json, "x.json"); });
+    return error_of([&] { parse_experiment(json, "x.json"); });
 }
 /// kExperiment with a key more.
 std::string with(const std::string &more) { return std::string(kExperiment, std::string(kExperiment).size() - 1) + ", " + more + "}"; }
@@ -54,7 +46,7 @@ TEST(Experiment, ReadsWhatItIsGiven) {
 }
 
 TEST(Experiment, NamesWhatIsWrong) {
-    EXPECT_EQ(complaint_about(kExperiment), "nothing");
+    EXPECT_EQ(complaint_about(kExperiment), "");
     EXPECT_THAT(complaint_about("{"), HasSubstr("x.json is no JSON"));
     EXPECT_THAT(complaint_about("[]"), HasSubstr("x.json: expected an object, got []"));
     EXPECT_THAT(complaint_about(R"({"title": "a", "title": "b"})"), HasSubstr("\"title\" stands twice"));
@@ -175,7 +167,7 @@ TEST(Simulation, CountsWhatWasNeverRecorded) {
 
 TEST(Simulation, NamesWhatTheJournalLacks) {
     const auto complaint_of = [](const std::string &json) {
-        return complaint([&] { simulate(parse_experiment(json, "x.json"), recorded()); });
+        return error_of([&] { simulate(parse_experiment(json, "x.json"), recorded()); });
     };
     EXPECT_THAT(complaint_of(R"({"title": "a", "kernels": ["core_step_*"], "searchers": ["random"]})"),
         HasSubstr("it has core_chunk_channel_tied_128x128 x86_avx512 long"));

@@ -4,7 +4,6 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <functional>
 #include <iterator>
 
 #include <gmock/gmock.h>
@@ -12,9 +11,12 @@
 
 #include "autotune/build/builder.h"
 #include "gdn/gdn.h"
+#include "support/folder.h"
 
 namespace gdn::tune {
 namespace {
+
+using namespace gdn_test;
 
 using testing::HasSubstr;
 
@@ -55,19 +57,6 @@ Candidate default_of(const Kernel &kernel) {
     return candidate;
 }
 
-class Folder {
-public:
-    Folder() {
-        std::string name = (std::filesystem::temp_directory_path() / "gdn_measure_XXXXXX").string();
-        path_ = mkdtemp(name.data());
-    }
-    ~Folder() { std::filesystem::remove_all(path_); }
-    std::string path(const std::string &name) const { return (path_ / name).string(); }
-
-private:
-    std::filesystem::path path_;
-};
-
 MeasureOptions quick() {
     MeasureOptions options;
     options.rounds = 2;
@@ -80,7 +69,7 @@ class Measure : public testing::Test {
 protected:
     // A candidate in C. `body` sees argv, and halide_buffer_t as `buffer`.
     Candidate in_c(const Kernel &kernel, const std::string &body, const std::string &function = "candidate_argv") {
-        const std::string base = folder_.path("c" + std::to_string(objects_++));
+        const std::string base = folder_.file("c" + std::to_string(objects_++));
         std::ofstream(base + ".c") << R"(
 #include <dlfcn.h>
 #include <signal.h>
@@ -113,7 +102,7 @@ int )" << function << R"((void **argv) {
     }
 
     Folder folder_;
-    std::unique_ptr<Measurer> measurer_ = make_measurer(GDN_MEASURE, folder_.path("data"));
+    std::unique_ptr<Measurer> measurer_ = make_measurer(GDN_MEASURE, folder_.file("data"));
     int objects_ = 0;
 };
 
@@ -146,7 +135,7 @@ TEST_F(Measure, BrokenCandidatesHaveTheirStatus) {
     candidates.push_back(in_c(kernel, "", "another_name"));
     candidates.push_back(in_c(kernel, "extern int nowhere(void); return nowhere();"));
     candidates.push_back(default_of(kernel));
-    candidates.back().built.path = folder_.path("absent.so");
+    candidates.back().built.path = folder_.file("absent.so");
     candidates.push_back(default_of(kernel));
     candidates.back().built.status = Status::kBuildFailed;
     candidates.back().built.error = "no such thing";
@@ -229,7 +218,7 @@ TEST_F(Measure, CompiledCandidates) {
     if (kernel.family.empty()) GTEST_SKIP() << "no tuned kernel runs here";
     BuilderOptions builder;
     builder.generator = GDN_GENERATOR;
-    builder.cache = folder_.path("cache");
+    builder.cache = folder_.file("cache");
     builder.jobs = 1;
     Config config = default_of(kernel).config;
     config["panel"] = 32;
@@ -314,7 +303,7 @@ TEST_F(Measure, DamagedReferencesAreMadeAgain) {
     if (kernel.family.empty()) GTEST_SKIP() << "no tuned kernel runs here";
     measure(kernel, {});
     std::vector<std::string> files;
-    for (const auto &entry : std::filesystem::directory_iterator(folder_.path("data"))) files.push_back(entry.path().string());
+    for (const auto &entry : std::filesystem::directory_iterator(folder_.file("data"))) files.push_back(entry.path().string());
     ASSERT_EQ(files.size(), 2u);
     const auto read = [](const std::string &path) {
         std::ifstream in(path, std::ios::binary);
@@ -326,7 +315,7 @@ TEST_F(Measure, DamagedReferencesAreMadeAgain) {
         flipped[flipped.size() / 2] ^= 0x40;
         for (const std::string &damaged : {flipped, whole.substr(0, whole.size() - 8), std::string(), whole.substr(1)}) {
             std::ofstream(file, std::ios::binary) << damaged;
-            measurer_ = make_measurer(GDN_MEASURE, folder_.path("data"));
+            measurer_ = make_measurer(GDN_MEASURE, folder_.file("data"));
             Candidate apart = default_of(kernel);
             apart.built.hash = "another";
             const std::vector<Trial> trials = measure(kernel, {apart});
@@ -339,14 +328,6 @@ TEST_F(Measure, DamagedReferencesAreMadeAgain) {
 TEST_F(Measure, WhatCannotBeMeasuredIsSaid) {
     const Kernel kernel = kernel_named("core_step_channel_tied_64x64_kfirst");
     if (kernel.family.empty()) GTEST_SKIP() << "no tuned kernel runs here";
-    const auto error_of = [](const std::function<void()> &body) -> std::string {
-        try {
-            body();
-        } catch (const Error &error) {
-            return error.what();
-        }
-        return "no error";
-    };
     const std::vector<Shape> shapes = parse_shapes("T=1,H=2");
     const Candidate own = default_of(kernel);
     const Kernel store = kernel_named("store_f32");
@@ -363,12 +344,12 @@ TEST_F(Measure, WhatCannotBeMeasuredIsSaid) {
     Candidate unknown = own;
     unknown.config["panel"] = 3;
     EXPECT_THAT(error_of([&] { measurer_->measure(kernel, shapes, unknown, {}, quick()); }), HasSubstr("with the configuration"));
-    std::ofstream(folder_.path("file")) << "x";
-    for (const std::string &data : {folder_.path("file"), folder_.path("file/below")})
+    std::ofstream(folder_.file("file")) << "x";
+    for (const std::string &data : {folder_.file("file"), folder_.file("file/below")})
         EXPECT_NE(error_of([&] { make_measurer(GDN_MEASURE, data)->measure(kernel, shapes, own, {}, quick()); }), "no error");
-    EXPECT_THAT(error_of([&] { make_measurer(folder_.path("absent"), folder_.path("data"))->measure(kernel, shapes, own, {}, quick()); }),
+    EXPECT_THAT(error_of([&] { make_measurer(folder_.file("absent"), folder_.file("data"))->measure(kernel, shapes, own, {}, quick()); }),
         HasSubstr("absent"));
-    EXPECT_THAT(error_of([&] { make_measurer("/bin/cat", folder_.path("data"))->measure(kernel, shapes, own, {}, quick()); }),
+    EXPECT_THAT(error_of([&] { make_measurer("/bin/cat", folder_.file("data"))->measure(kernel, shapes, own, {}, quick()); }),
         HasSubstr("cannot be made"));
 }
 

@@ -10,11 +10,13 @@
 #include "autotune/report/chart.h"
 #include "autotune/report/collect.h"
 #include "autotune/report/format.h"
-#include "folder.h"
 #include "report_fixture.h"
+#include "support/folder.h"
 
 namespace gdn::tune {
 namespace {
+
+using namespace gdn_test;
 
 using testing::HasSubstr;
 using testing::Not;

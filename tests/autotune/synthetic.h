@@ -12,9 +12,11 @@
 #include "autotune/build/builder.h"
 #include "autotune/db/journal.h"
 #include "autotune/measure/measurer.h"
-#include "folder.h"
+#include "support/folder.h"
 
 namespace gdn::tune::synthetic {
+
+using namespace gdn_test;
 
 inline uint64_t hash_of(const std::string &text) {
     uint64_t hash = 0xcbf29ce484222325u;
@@ -197,16 +199,6 @@ inline bool same(const Trial &a, const Trial &b) {
 
 inline bool same(const std::vector<Trial> &a, const std::vector<Trial> &b) {
     return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const Trial &x, const Trial &y) { return same(x, y); });
-}
-
-/// The text of the Error that `call` throws, "" if it throws none.
-template <class Call> std::string error_of(Call call) {
-    try {
-        call();
-    } catch (const Error &error) {
-        return error.what();
-    }
-    return "";
 }
 
 }  // namespace gdn::tune::synthetic

@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <cmath>
 #include <fstream>
-#include <functional>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,7 +10,7 @@
 
 #include "autotune/data/t4.h"
 #include "autotune/data/tree.h"
-#include "folder.h"
+#include "support/folder.h"
 #include "tuned_files.h"
 
 namespace gdn_test {
@@ -37,15 +36,6 @@ DeviceFile example() {
 
 std::vector<Kernel> kernels() { return {tuned_kernel(), tuned_kernel("core_chunk_b"), tuned_kernel("core_chunk_a", "x86_avx2")}; }
 
-/// What the call says when it throws Error, "" if it does not.
-std::string error_of(const std::function<void()> &call) {
-    try {
-        call();
-        return "";
-    } catch (const Error &error) {
-        return error.what();
-    }
-}
 std::string parse_error(const std::string &text) {
     return error_of([&] { parse_device_file(text, "x.json"); });
 }
@@ -75,7 +65,7 @@ TEST(TunedFile, RoundTripsToTheSameBytes) {
     EXPECT_EQ(entry.samples, wanted.samples);
 
     Folder folder;
-    write_device_file(folder.file("a/b.json"), example());
+    replace_files({{folder.file("a/b.json"), text_of(example())}});
     EXPECT_EQ(file_text(folder.file("a/b.json")), text);
     EXPECT_EQ(text_of(read_device_file(folder.file("a/b.json"))), text);
 }
@@ -322,10 +312,10 @@ TEST(TunedTree, NoFileIsWrittenTwice) {
 
 TEST(TunedTree, NamesOfFilesAreChecked) {
     Folder folder;
-    write_device_file(folder.file("x86_avx512/somebody.json"), example());
+    replace_files({{folder.file("x86_avx512/somebody.json"), text_of(example())}});
     EXPECT_THAT(error_of([&] { read_target(folder.path(), "x86_avx512"); }), HasSubstr("is of the device " + example().device.key()));
     fs::remove(folder.file("x86_avx512/somebody.json"));
-    write_device_file(folder.file("x86_avx2/" + example().device.key() + ".json"), example());
+    replace_files({{folder.file("x86_avx2/" + example().device.key() + ".json"), text_of(example())}});
     EXPECT_THAT(error_of([&] { read_target(folder.path(), "x86_avx2"); }), HasSubstr("is of the target x86_avx512"));
     EXPECT_THAT(read_target(folder.path(), "arm_neon"), IsEmpty());
     EXPECT_THAT(error_of([&] { covered(folder.path(), "z80", kernels()); }), HasSubstr("z80"));

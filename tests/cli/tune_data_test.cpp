@@ -12,6 +12,7 @@
 #include "autotune/data/files.h"
 #include "autotune/data/tuned.h"
 #include "program.h"
+#include "support/folder.h"
 
 namespace gdn_test {
 namespace {
@@ -60,14 +61,9 @@ Trial trial(const Config &config, double cost) {
 
 class TuneData : public ::testing::Test {
 protected:
-    void SetUp() override {
-        std::string name = (fs::temp_directory_path() / "gdn_tune_XXXXXX").string();
-        folder_ = mkdtemp(name.data());
-        write_journal("tune.db", {1, 0.9, 0.8, 0.95});
-    }
-    void TearDown() override { fs::remove_all(folder_); }
+    void SetUp() override { write_journal("tune.db", {1, 0.9, 0.8, 0.95}); }
 
-    std::string file(const std::string &name) const { return (folder_ / name).string(); }
+    std::string file(const std::string &name) const { return folder_.file(name); }
     std::string tree() const { return file("tree"); }
 
     /// Costs of the default and the next configurations; the best of them wins.
@@ -130,7 +126,7 @@ protected:
     }
     void write(const std::string &name, const std::string &text) const { std::ofstream(file(name), std::ios::binary) << text; }
 
-    fs::path folder_;
+    const Folder folder_;
 };
 
 TEST_F(TuneData, EveryCommandHasHelpAndRefusesNonsense) {

@@ -1,5 +1,4 @@
 // gdn tune run, list and replay, on real candidates. Nothing is asserted about times.
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -10,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "program.h"
+#include "support/folder.h"
 
 namespace gdn_test {
 namespace {
@@ -20,20 +20,14 @@ namespace fs = std::filesystem;
 
 class TuneRun : public ::testing::Test {
 protected:
-    void SetUp() override {
-        std::string name = (fs::temp_directory_path() / "gdn_tune_XXXXXX").string();
-        folder_ = mkdtemp(name.data());
-    }
-    void TearDown() override { fs::remove_all(folder_); }
-
     std::string tune(const std::string &kernel, const std::string &more) const {
-        return "tune run " + kernel + " --target x86_avx2 --force --cache " + folder_.string() + "/cache --journal " + journal() + " " + more;
+        return "tune run " + kernel + " --target x86_avx2 --force --cache " + folder_.path() + "/cache --journal " + journal() + " " + more;
     }
     /// Few points, a small shape: seconds, not minutes.
     std::string small(const std::string &more) const { return tune("gated_norm_f32_f32", "--rounds 3 " + more); }
-    std::string journal() const { return folder_.string() + "/tune.db"; }
+    std::string journal() const { return folder_.path() + "/tune.db"; }
 
-    fs::path folder_;
+    const Folder folder_;
 };
 
 TEST_F(TuneRun, FindsAWinnerAndKeepsTheJournal) {
@@ -71,13 +65,13 @@ TEST_F(TuneRun, InterruptKeepsTheJournal) {
 }
 
 TEST_F(TuneRun, AnOptimiserOutsideIsServedAndItsWorkCanBeExported) {
-    std::ofstream(folder_ / "lines") << R"({"evaluate": [{"abreast": 1}]}
+    std::ofstream(folder_.file("lines")) << R"({"evaluate": [{"abreast": 1}]}
 {"evaluate": [{"abreast": 3}]}
 {"stop": true}
 )";
     Invocation what;
     what.arguments = words(small("--ask-tell"));
-    what.stdin_file = (folder_ / "lines").string();
+    what.stdin_file = folder_.file("lines");
     const Outcome outcome = run(what);
     ASSERT_EQ(outcome.code, 0) << outcome.err;
     std::istringstream answers(outcome.out);
@@ -93,7 +87,7 @@ TEST_F(TuneRun, AnOptimiserOutsideIsServedAndItsWorkCanBeExported) {
 
 TEST_F(TuneRun, BadInputSaysWhatAndChangesNothing) {
     const auto refused = [&](const std::string &arguments, int code, const std::string &text) {
-        const Outcome outcome = gdn(arguments + " --force --journal " + journal() + " --cache " + folder_.string() + "/cache");
+        const Outcome outcome = gdn(arguments + " --force --journal " + journal() + " --cache " + folder_.path() + "/cache");
         EXPECT_EQ(outcome.code, code) << arguments << "\n" << outcome.err;
         EXPECT_THAT(outcome.err, HasSubstr(text)) << arguments;
         EXPECT_FALSE(fs::exists(journal())) << arguments;
@@ -132,8 +126,8 @@ TEST_F(TuneRun, DryRunPrintsThePlan) {
 }
 
 TEST_F(TuneRun, ShardsMergeToTheWhole) {
-    const std::string base = "tune run gated_norm_f32_f32 --target x86_avx2 --force --rounds 3 --search exhaustive --cache " + folder_.string() + "/cache";
-    const auto shard = [&](int i) { return folder_.string() + "/shard" + std::to_string(i) + ".db"; };
+    const std::string base = "tune run gated_norm_f32_f32 --target x86_avx2 --force --rounds 3 --search exhaustive --cache " + folder_.path() + "/cache";
+    const auto shard = [&](int i) { return folder_.path() + "/shard" + std::to_string(i) + ".db"; };
     ASSERT_EQ(gdn(base + " --shard 0/2 --journal " + shard(0)).code, 0);
     const std::string merge = "tune merge " + journal() + " " + shard(0);
     const Outcome missing = gdn(merge);
@@ -151,7 +145,7 @@ TEST_F(TuneRun, ShardsMergeToTheWhole) {
 }
 
 TEST_F(TuneRun, ReplayVerifiesOneConfiguration) {
-    const Outcome outcome = gdn("tune replay gated_norm_f32_f32 --target x86_avx2 --config sums=1 --json --cache " + folder_.string() + "/cache");
+    const Outcome outcome = gdn("tune replay gated_norm_f32_f32 --target x86_avx2 --config sums=1 --json --cache " + folder_.path() + "/cache");
     ASSERT_EQ(outcome.code, 0) << outcome.err;
     const json replay = json::parse(outcome.out)["replays"].at(0);
     EXPECT_EQ(replay["status"], "ok");

@@ -24,6 +24,7 @@
 #include "../../runtime/src/row_config.h"
 #include "../kernels/mixer_call.h"
 #include "../support/case.h"
+#include "../support/folder.h"
 #include "../support/mixer_case.h"
 #include "../support/pending_writes.h"
 
@@ -93,27 +94,13 @@ std::string text_of(const Config &config) {
     return text;
 }
 
-// A folder that goes away with its contents.
-class Folder {
-public:
-    Folder() {
-        std::string name = (std::filesystem::temp_directory_path() / "gdn_space_XXXXXX").string();
-        path_ = mkdtemp(name.data());
-    }
-    ~Folder() { std::filesystem::remove_all(path_); }
-    const std::filesystem::path &path() const { return path_; }
-
-private:
-    std::filesystem::path path_;
-};
-
 // A kernel compiled at one point of its space, as a copy of the library's table with one row exchanged.
 class Candidate {
 public:
     Candidate(const json &kernel, int row, const Config &config) : rows_(gdn::kKernelRows, gdn::kKernelRows + gdn::kKernelRowCount) {
         std::string arguments = kernel["arguments"];
         arguments = arguments.substr(0, arguments.find(" config="));
-        const std::string folder = folder_.path().string();
+        const std::string folder = folder_.path();
         const Output made = run_command("'" GDN_GENERATOR "' " + arguments + (config.empty() ? "" : " config=" + text_of(config)) + " -f candidate -e object -o '" + folder + "'");
         message_ = made.text;
         if (made.status != 0) return;

@@ -6,12 +6,12 @@
 #include <iterator>
 #include <string>
 
-namespace gdn::tune {
+namespace gdn_test {
 
 class Folder {
 public:
     Folder() {
-        std::string name = (std::filesystem::temp_directory_path() / "gdn_tune_XXXXXX").string();
+        std::string name = (std::filesystem::temp_directory_path() / "gdn_test_XXXXXX").string();
         path_ = mkdtemp(name.data());
     }
     ~Folder() {
@@ -35,4 +35,14 @@ inline std::string read_text(const std::string &path) {
 
 inline void write_text(const std::string &path, const std::string &text) { std::ofstream(path, std::ios::binary) << text; }
 
-}  // namespace gdn::tune
+/// What a call says when it throws, "" if it does not.
+template <class Call> std::string error_of(Call call) {
+    try {
+        call();
+    } catch (const std::exception &error) {
+        return error.what();
+    }
+    return "";
+}
+
+}  // namespace gdn_test
