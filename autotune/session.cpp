@@ -70,7 +70,7 @@ std::vector<TuneResult> run_session(const std::vector<SessionTask> &tasks, Build
     // For the search: what has begun needs a final phase, and so will the next to begin.
     const auto left = [&]() -> double {
         if (options.budget.seconds <= 0) return INFINITY;
-        const auto begun = std::count_if(state.begin(), state.end(), [](const TaskProgress &s) { return s.last_slice > 0; });
+        const auto begun = std::count_if(state.begin(), state.end(), [](const TaskProgress &s) { return s.last_slice > 0 && !s.finished; });
         const double finals = begun ? kFinalSeconds * static_cast<double>(begun + 1) : std::min(kFinalSeconds, options.budget.seconds / 2);
         return options.budget.seconds - (now() - start) - finals;
     };
@@ -83,34 +83,39 @@ std::vector<TuneResult> run_session(const std::vector<SessionTask> &tasks, Build
         };
     };
 
-    while (!stop) {
-        const int i = next_task(state);
-        if (i < 0 || left() <= 0) break;
-        const SessionTask &t = tasks[static_cast<size_t>(i)];
-        TaskProgress &s = state[static_cast<size_t>(i)];
-        Budget budget = options.budget;
-        budget.seconds = std::isfinite(left()) ? std::max(left(), 0.001) : 0;
-        if (!whole) {
-            const uint64_t slice = s.evaluations + 2 * std::max<size_t>(t.task.batch, 1);
-            budget.evaluations = options.budget.evaluations ? std::min(options.budget.evaluations, slice) : slice;
+    // What a final phase did not take goes to tasks whose turn had not come.
+    bool searched = true;
+    while (searched && !stop) {
+        searched = false;
+        for (int i; !stop && (i = next_task(state)) >= 0 && left() > 0; searched = true) {
+            const SessionTask &t = tasks[static_cast<size_t>(i)];
+            TaskProgress &s = state[static_cast<size_t>(i)];
+            Budget budget = options.budget;
+            budget.seconds = std::isfinite(left()) ? std::max(left(), 0.001) : 0;
+            if (!whole) {
+                const uint64_t slice = s.evaluations + 2 * std::max<size_t>(t.task.batch, 1);
+                budget.evaluations = options.budget.evaluations ? std::min(options.budget.evaluations, slice) : slice;
+            }
+            const std::vector<Point> start = points_of(t.task.space, options.start);
+            const auto searcher =
+                t.task.searcher == "given" ? make_given(start) : make_searcher(t.task.searcher, t.task.space, t.task.seed, start);
+            TuneResult &result = results[static_cast<size_t>(i)];
+            result = search(t.task, t.kernel, *searcher, builder, measurer, journal, budget, reporter(static_cast<size_t>(i)), stop);
+            s.before = s.best;
+            if (result.winner.status == Status::kOk && result.winner.cost.samples) s.best = std::min(s.best, result.winner.cost.value);
+            s.last_slice = result.evaluations - s.evaluations;
+            s.evaluations = result.evaluations;
+            // The search ended by itself before its slice was over, or had no more to ask.
+            s.exhausted =
+                whole || s.evaluations < budget.evaluations || (options.budget.evaluations && s.evaluations >= options.budget.evaluations);
         }
-        const std::vector<Point> start = points_of(t.task.space, options.start);
-        const auto searcher = t.task.searcher == "given" ? make_given(start) : make_searcher(t.task.searcher, t.task.space, t.task.seed, start);
-        TuneResult &result = results[static_cast<size_t>(i)];
-        result = search(t.task, t.kernel, *searcher, builder, measurer, journal, budget, reporter(static_cast<size_t>(i)), stop);
-        s.before = s.best;
-        if (result.winner.status == Status::kOk && result.winner.cost.samples) s.best = std::min(s.best, result.winner.cost.value);
-        s.last_slice = result.evaluations - s.evaluations;
-        s.evaluations = result.evaluations;
-        // The search ended by itself before its slice was over, or had no more to ask.
-        s.exhausted = whole || s.evaluations < budget.evaluations || (options.budget.evaluations && s.evaluations >= options.budget.evaluations);
-    }
-    for (size_t i = 0; i < tasks.size() && !stop; i++) {
-        const bool recorded = journal.finished(journal.task(tasks[i].task)).done;
-        const uint64_t evaluations = results[i].evaluations;
-        if (!recorded && evaluations == 0 && !state[i].exhausted) continue;  // its turn never came: stays open
-        results[i] = finish(tasks[i].task, tasks[i].kernel, builder, measurer, journal, reporter(i), stop);
-        results[i].evaluations = std::max(results[i].evaluations, evaluations);
+        for (size_t i = 0; i < tasks.size() && !stop; i++) {
+            TaskProgress &s = state[i];
+            if (s.finished || (!s.exhausted && s.evaluations == 0)) continue;  // or its turn did not come: stays open
+            results[i] = finish(tasks[i].task, tasks[i].kernel, builder, measurer, journal, reporter(i), stop);
+            results[i].evaluations = std::max(results[i].evaluations, s.evaluations);
+            s.exhausted = s.finished = true;
+        }
     }
     if (stop) {
         for (TuneResult &result : results) result.interrupted = true;

@@ -23,7 +23,8 @@ struct TaskProgress {
     double best = 1;           // cost of the best so far
     double before = 1;         // the best before the last slice
     uint64_t last_slice = 0;   // evaluations of the last slice; 0: not begun
-    bool exhausted = false;
+    bool exhausted = false;    // nothing more to search
+    bool finished = false;     // its final phase too is over
 };
 /// Which task gets the next slice: those not begun first, then the one with the largest expected gain, weight x the last slice's gain per
 /// evaluation, which fades where slices bring nothing but never to zero. -1: all are exhausted.
@@ -36,8 +37,9 @@ struct SessionOptions {
     std::function<void(size_t index, const Progress &progress)> progress;
 };
 
-/// Searches all tasks in slices, then finishes each. A result per task, in order; after an interruption what is there. Tasks whose final
-/// phase is recorded are not touched.
+/// Searches all tasks in slices, then finishes each that was searched, and does the same with the rest while there is time. A result per
+/// task, in order (of one whose turn did not come: none, with no evaluations); after an interruption what is there. Tasks whose final phase is
+/// recorded are not touched.
 std::vector<TuneResult> run_session(const std::vector<SessionTask> &tasks, Builder &builder, Measurer &measurer, Journal &journal,
     const SessionOptions &options, const std::atomic<bool> &stop);
 

@@ -55,6 +55,11 @@ public:
     }
 
 private:
+    size_t winners(const std::vector<size_t> &chosen) const {
+        return static_cast<size_t>(std::count_if(demands_.begin(), demands_.end(),
+            [&](const Demand &demand) { return std::find(chosen.begin(), chosen.end(), demand.best) != chosen.end(); }));
+    }
+
     static double regret(const Demand &demand, const std::vector<size_t> &chosen) {
         double best = kUnknown;
         for (size_t i : chosen) best = std::min(best, demand.regret(i));
@@ -62,7 +67,8 @@ private:
     }
 
     /// Every cover of `size` must contain one of the candidates near the first demand that is not satisfied yet: all of them are tried.
-    /// Leaves the best in best_ (`any`: the first found): smallest mean of regrets, then the first in order. True if there is one.
+    /// Leaves the best in best_ (`any`: the first found): smallest mean of regrets, then the most devices' own best, then the first in order.
+    /// True if there is one.
     bool search(const std::vector<size_t> &forced, size_t size, bool any) {
         any_ = any;
         best_.clear();
@@ -81,7 +87,8 @@ private:
             std::vector<size_t> sorted = chosen;
             std::sort(sorted.begin(), sorted.end());
             // Sums of the same terms in another order may differ in the last bits.
-            if (score < best_score_ - 1e-12 || (score < best_score_ + 1e-12 && sorted < best_)) {
+            const size_t more = winners(sorted), less = winners(best_);
+            if (score < best_score_ - 1e-12 || (score < best_score_ + 1e-12 && (more > less || (more == less && sorted < best_)))) {
                 best_score_ = std::min(score, best_score_);
                 best_ = sorted;
             }
@@ -109,7 +116,7 @@ public:
     KernelCover(const Kernel &kernel, const std::vector<DeviceFile> &devices) : kernel_(kernel) {
         std::set<Config> configs;
         each_entry(devices, [&](const Device &, LengthClass, const Entry &entry) {
-            for (const auto &[config, cost] : entry.others) configs.insert(complete(config));
+            configs.insert(complete(entry.config));
         });
         configs.erase(complete({}));
         configs_ = {complete({})};  // candidate 0
@@ -172,9 +179,9 @@ private:
         Demand demand{&device, c, index(entry.config), std::vector<double>(configs_.size(), kUnknown)};
         double slowest = 1;
         for (const auto &[config, cost] : entry.others) {
-            double &known = demand.cost[index(config)];
-            known = std::min(known, cost);
             slowest = std::max(slowest, cost);
+            // Nothing is better than what won.
+            if (const size_t i = index(config); i < configs_.size()) demand.cost[i] = std::min(demand.cost[i], std::max(cost, entry.cost));
         }
         demand.cost[demand.best] = entry.cost;
         // Costs may stem from a time when the default was another; a default of now that was not among them counts as the slowest.
@@ -198,25 +205,28 @@ private:
         return users;
     }
 
-    /// Position in `among` of the configuration with the smallest geometric mean of costs. Where a device does not know one, nothing is
-    /// gained by it: it counts as 1. The device itself has its measured best where that is there.
+    /// Position in `among` of the configuration with the smallest geometric mean of costs; of equal ones that which is the best of most.
+    /// Where a device does not know one, nothing is gained by it: it counts as 1. The device itself has its measured best where that is there.
     size_t choice(size_t level, const std::vector<const Demand *> &who, const std::vector<size_t> &among) const {
         if (level == 0) {
             const auto best = std::find(among.begin(), among.end(), who[0]->best);
             if (best != among.end()) return static_cast<size_t>(best - among.begin());
         }
-        size_t best = 0;
+        size_t best = 0, best_winners = 0;
         double best_sum = kUnknown;
         for (size_t i = 0; i < among.size(); i++) {
             double sum = 0;
             bool known = false;
+            size_t winners = 0;
             for (const Demand *demand : who) {
                 const double cost = demand->cost[among[i]];
                 known = known || cost != kUnknown;
                 sum += cost == kUnknown ? 0 : std::log(cost);
+                winners += demand->best == among[i];
             }
-            if (known && sum < best_sum - 1e-12) {
+            if (known && (sum < best_sum - 1e-12 || (sum < best_sum + 1e-12 && winners > best_winners))) {
                 best_sum = sum;
+                best_winners = winners;
                 best = i;
             }
         }
@@ -232,7 +242,7 @@ private:
     }
 
     const Kernel &kernel_;
-    std::vector<Config> configs_;  // candidates: the default, then all that were measured
+    std::vector<Config> configs_;  // candidates: the default, then what won a final comparison somewhere; a search's costs alone are luck
     std::vector<Demand> demands_;
     std::vector<size_t> shipped_, listed_;
 };

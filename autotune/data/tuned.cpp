@@ -255,9 +255,28 @@ bool entry_of(const Journal &journal, int64_t id, const Task &task, const Config
     for (const Trial &trial : finals) {
         if (measured(trial)) learn(trial.config, trial.cost.value);
     }
+    // The best of a search were lucky: what the finalists lost when they were measured again, the others would lose as well. What is the same
+    // object with the same run-time parameters was measured again with its twin.
+    const std::vector<Trial> trials = journal.trials(id, "search");
+    const auto run = [&](const Trial &trial) { return std::pair(trial.object_hash, part_of(trial.config, task.space, false)); };
+    std::map<std::pair<std::string, Config>, double> again;
+    double luck = 0;
+    int finalists = 0;
+    for (const Trial &final : finals) {
+        if (!measured(final) || final.config == task.default_config) continue;
+        again.emplace(run(final), final.cost.value);
+        for (const Trial &trial : trials) {
+            if (!measured(trial) || trial.config != final.config) continue;
+            luck += std::log(final.cost.value / trial.cost.value);
+            finalists++;
+        }
+    }
+    const double loss = finalists ? std::max(1.0, std::exp(luck / finalists)) : 1;
     std::vector<std::pair<Config, double>> searched;
-    for (const Trial &trial : journal.trials(id, "search")) {
-        if (measured(trial)) searched.emplace_back(trial.config, trial.cost.value);
+    for (const Trial &trial : trials) {
+        if (!measured(trial)) continue;
+        const auto twin = again.find(run(trial));
+        searched.emplace_back(trial.config, twin == again.end() ? std::max(entry.cost, loss * trial.cost.value) : twin->second);
     }
     sort_best_first(&searched);
     for (size_t i = 0; i < searched.size() && entry.others.size() < kOthers; i++) learn(searched[i].first, searched[i].second);

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "autotune/doctor.h"
+#include "autotune/report/format.h"
 #include "autotune/search/ask_tell.h"
 #include "autotune/search/given.h"
 #include "console.h"
@@ -290,6 +291,8 @@ void run(Options &options) {
         std::printf("%s\n", ordered_json{{"journal", options.run.journal}, {"tasks", list}}.dump(1).c_str());
     } else {
         print_results(tasks, results);
+        if (const auto left = std::count_if(results.begin(), results.end(), [](const TuneResult &r) { return r.winner.cost.samples == 0; }))
+            std::printf("\n%s not searched for want of time: --resume with more of it goes on with them.\n", count_of(static_cast<uint64_t>(left), "task").c_str());
         std::printf("\nJournal: %s. Next: gdn tune export %s\n", options.run.journal.c_str(), options.run.journal.c_str());
     }
     if (interrupted) throw Failure(kExitInterrupted, "interrupted; `gdn tune run .. --resume` goes on with " + options.run.journal);
@@ -400,15 +403,13 @@ void print_results(const std::vector<SessionTask> &tasks, const std::vector<Tune
     std::printf("%s%-*s %7s %11s %17s  %s%s\n", style().bold, static_cast<int>(width), "kernel", "tried", "time/default", "95 % interval", "changed", style().off);
     for (size_t i = 0; i < tasks.size(); i++) {
         const TuneResult &r = results[i];
-        std::string changed;
-        for (const auto &[name, value] : r.winner.config) {
-            const auto it = tasks[i].task.default_config.find(name);
-            if (it == tasks[i].task.default_config.end() || it->second != value) changed += (changed.empty() ? "" : ",") + name + ":" + std::to_string(value);
-        }
         const bool known = r.winner.cost.samples > 0;
+        const std::string said = r.improved ? short_text(r.winner.config, tasks[i].task.default_config)
+                                 : known    ? "nothing: the default holds"
+                                            : "not searched: its turn did not come";
         std::printf("%-*s %7llu %s%11s%s %17s  %s\n", static_cast<int>(width), tasks[i].task.name().c_str(), static_cast<unsigned long long>(r.evaluations),
             r.improved ? style().good : "", known ? format("%.3f", r.winner.cost.value).c_str() : "-", r.improved ? style().off : "",
-            known ? format("%.3f to %.3f", r.winner.cost.low, r.winner.cost.high).c_str() : "", r.improved ? changed.c_str() : "nothing: the default holds");
+            known ? format("%.3f to %.3f", r.winner.cost.low, r.winner.cost.high).c_str() : "", said.c_str());
     }
 }
 

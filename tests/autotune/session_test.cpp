@@ -1,5 +1,6 @@
 // Tasks that share a budget, and how requests become tasks.
-#include <cstdlib>
+#include <chrono>
+#include <thread>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -122,8 +123,9 @@ TEST_F(SessionTest, SlicesFindWhatOneSearchFinds) {
 }
 
 TEST_F(SessionTest, ManyTasksInLittleTimeBeginWithTheFirst) {
+    measurer.event = [](const std::string &, const Config &) { std::this_thread::sleep_for(std::chrono::milliseconds(2)); };
     Budget budget;
-    budget.seconds = 20;  // 100 final phases would take far longer
+    budget.seconds = 0.2;  // 100 times 9 candidates, each of them twice, take eighteen times that at least
     budget.evaluations = 8;
     Journal j = journal("many.db");
     const std::vector<TuneResult> results = run(copies(100), j, budget);
@@ -133,6 +135,15 @@ TEST_F(SessionTest, ManyTasksInLittleTimeBeginWithTheFirst) {
     EXPECT_GT(begun, 0u);
     EXPECT_LT(begun, 100u);
     EXPECT_EQ(finished, begun) << "what has begun is finished, what has not stays open";
+}
+
+TEST_F(SessionTest, TimeThatFinalPhasesLeaveGoesToTheRest) {
+    Budget budget;
+    budget.seconds = 60;  // fewer than 15 final phases as long as they may be
+    budget.evaluations = 8;
+    Journal j = journal("rest.db");
+    for (const TuneResult &result : run(copies(30), j, budget)) EXPECT_EQ(result.evaluations, 8u);
+    for (const auto &[id, task] : j.tasks()) EXPECT_TRUE(j.finished(id).done) << task.name();
 }
 
 TEST_F(SessionTest, WhatIsFinishedIsLeftAlone) {
