@@ -396,22 +396,24 @@ std::vector<std::string> merge(DeviceFile *into, const DeviceFile &from, const s
             const bool old_stale = old.generator_hash != generator_hash, new_stale = entry.generator_hash != generator_hash;
             const bool comparable = old.default_config == entry.default_config;
             const bool outdated = old_stale && !new_stale;
-            const bool better = comparable ? entry.high < old.low : old_stale == new_stale && entry.date > old.date;
+            const bool better = old_stale == new_stale && (comparable ? entry.high < old.low : entry.date > old.date);
+            Entry other = entry;
             if (outdated || better) {
                 changes.push_back(name + words_of(entry) + " in place of " + (outdated ? "the stale " : "") + words_of(old));
-                old = entry;
-            } else if (comparable && old_stale == new_stale) {
-                size_t learned = 0;
-                for (const auto &[config, cost] : entry.others) {
-                    if (knows(old, config) || old.others.size() >= kMostOthers) continue;
-                    old.others.emplace_back(config, cost);
-                    learned++;
-                }
-                sort_best_first(&old.others);
-                if (learned)
-                    changes.push_back(name + short_text(old.config, old.default_config) + " stays; costs of " + std::to_string(learned) +
-                                      " more configurations");
+                std::swap(old, other);
             }
+            if (!comparable || old_stale != new_stale) continue;
+            // Whichever stays learns what the other knew.
+            size_t learned = 0;
+            for (const auto &[config, cost] : other.others) {
+                if (knows(old, config) || old.others.size() >= kMostOthers) continue;
+                old.others.emplace_back(config, cost);
+                learned++;
+            }
+            sort_best_first(&old.others);
+            if (learned && !better)
+                changes.push_back(name + short_text(old.config, old.default_config) + " stays; costs of " + std::to_string(learned) +
+                                  " more configurations");
         }
     }
     *into = std::move(merged);

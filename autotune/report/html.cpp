@@ -26,16 +26,6 @@ const Trial *cheapest(const std::vector<Trial> &trials) {
     return best;
 }
 
-/// The winner as the final phase measured it; before that the best of the search. Null: nothing succeeded.
-const Trial *best_of(const ReportTask &task) {
-    if (task.finish.done) {
-        for (const Trial &trial : task.finals) {
-            if (good(trial) && trial.config == task.finish.winner) return &trial;
-        }
-    }
-    return cheapest(task.trials);
-}
-
 /// Measured trials of the search that succeeded, the best of each configuration, cheapest first.
 std::vector<const Trial *> ranking(const ReportTask &task) {
     std::map<Config, const Trial *> best;
@@ -381,6 +371,9 @@ std::string heat_figure(const ReportTask &task, const std::string &one, const st
         heat_map(one, rows, other, columns, grid));
 }
 
+/// The ceilings are those of one core: rates are given per thread beside them.
+double threads_of(const ReportTask &task, size_t shape) { return std::max(1, task.task.shapes[shape].threads); }
+
 std::string roofline_figure(const ReportInput &input, const ReportTask &task, const Trial &best) {
     std::vector<Spot> spots;
     for (size_t s = 0; s < task.work.size() && s < task.task.shapes.size(); s++) {
@@ -389,7 +382,7 @@ std::string roofline_figure(const ReportInput &input, const ReportTask &task, co
             const double ns = median_ns(is_best ? best.ns : best.anchor, s);
             if (work.flops > 0 && std::isfinite(work.flops / work.bytes) && std::isfinite(work.flops / ns)) {
                 spots.push_back(
-                    {work.flops / work.bytes, work.flops / ns, is_best, (is_best ? "best, " : "default, ") + text_of(task.task.shapes[s])});
+                    {work.flops / work.bytes, work.flops / ns / threads_of(task, s), is_best, (is_best ? "best, " : "default, ") + text_of(task.task.shapes[s])});
             }
         }
     }
@@ -412,7 +405,7 @@ std::string shapes(const ReportInput &input, const ReportTask &task, const Trial
         if (speed) {
             const double flops = s < task.work.size() ? task.work[s].flops : 0;
             row.insert(row.end(), {fixed(flops / usual, 1), fixed(flops / ns, 1)});
-            if (share) row.push_back(percent(flops / ns / input.peak_gflops, 0));
+            if (share) row.push_back(percent(flops / ns / threads_of(task, s) / input.peak_gflops, 0));
         }
         if (several) {
             const Trial *alone = nullptr;
@@ -502,6 +495,15 @@ std::string section(const ReportInput &input, size_t number) {
 }
 
 }  // namespace
+
+const Trial *best_of(const ReportTask &task) {
+    if (task.finish.done) {
+        for (const Trial &trial : task.finals) {
+            if (good(trial) && trial.config == task.finish.winner) return &trial;
+        }
+    }
+    return cheapest(task.trials);
+}
 
 double best_known(const ReportTask &task) {
     double best = std::numeric_limits<double>::infinity();

@@ -40,6 +40,8 @@ struct ReportInput {
 
 /// The smallest cost of a task, over its search and its strategies; infinite if nothing succeeded.
 double best_known(const ReportTask &task);
+/// The winner as the final phase measured it; before that the best of the search. Null: nothing succeeded.
+const Trial *best_of(const ReportTask &task);
 /// How much more than best_known() a strategy's best takes after a share of the space's valid points (0.02: 2 % more time), a value per run.
 /// Empty where a run was shorter.
 std::vector<double> distances(const ReportTask &task, const Convergence &strategy, double share);

@@ -1,5 +1,6 @@
 // gdn explore and gdn tune report: experiments, and what journals show as a page.
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
@@ -78,6 +79,11 @@ void add_roofline(ReportInput &input, const Options &options, bool measure) {
     if (lanes && !input.memory_gbytes) input.memory_gbytes = memory_rate(lanes);
 }
 
+double best_cost(const ReportTask &task) {
+    const Trial *best = best_of(task);
+    return best ? best->cost.value : NAN;
+}
+
 ordered_json json_of(const ReportInput &input) {
     ordered_json tasks = ordered_json::array();
     for (const ReportTask &task : input.tasks) {
@@ -94,8 +100,8 @@ ordered_json json_of(const ReportInput &input) {
                 {"distance_after", after}});
         }
         tasks.push_back({{"kernel", task.task.kernel}, {"target", task.task.target}, {"class", name_of(task.task.length_class)},
-            {"points", task.task.space.valid_count()}, {"trials", task.trials.size()}, {"best", best_known(task)},
-            {"strategies", strategies}});
+            {"points", task.task.space.valid_count()}, {"trials", task.trials.size()}, {"best", best_cost(task)},
+            {"best_of_search", best_known(task)}, {"strategies", strategies}});
     }
     return tasks;
 }
@@ -107,7 +113,7 @@ void print(const ReportInput &input, const std::vector<std::string> &files, bool
     }
     for (const ReportTask &task : input.tasks) {
         std::printf("%s%s%s: %s recorded, the best takes %.3f of the default's time\n", style().bold, task.task.name().c_str(), style().off,
-            count_of(task.trials.size(), "trial").c_str(), best_known(task));
+            count_of(task.trials.size(), "trial").c_str(), best_cost(task));
         for (const Convergence &strategy : task.strategies) {
             std::string line = format("  %-12s", strategy.searcher.c_str());
             for (double share : kReportShares) {

@@ -6,17 +6,17 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <set>
 #include <sstream>
 #include <tuple>
 
-#include <fcntl.h>
 #include <fnmatch.h>
 #include <unistd.h>
 
+#include "autotune/data/files.h"
 #include "console.h"
 #include "machine.h"
 #include "measure.h"
@@ -270,11 +270,12 @@ Outcome choose(const Task &task, const Options &options, const std::string &titl
     std::vector<const Context *> all = {&incumbent};
     for (const auto &context : contexts) all.push_back(context.get());
     const std::vector<Contender> first = time(all);
+    const bool broken = !right(task, incumbent);  // then whatever is right is better
     size_t best = 0;
     for (size_t i = 1; i < first.size(); i++) {
         Outcome one;
         compare(first[i], first[0], &one);
-        if (one.high < 1 && one.ratio < outcome.ratio) {
+        if (broken ? !best || one.ratio < outcome.ratio : one.high < 1 && one.ratio < outcome.ratio) {
             best = i;
             outcome.ratio = one.ratio;
         }
@@ -283,7 +284,7 @@ Outcome choose(const Task &task, const Options &options, const std::string &titl
     if (best) {  // the best of several was lucky too: it must win once more
         const std::vector<Contender> again = time({&incumbent, all[best]});
         compare(again[1], again[0], &outcome);
-        if (outcome.high < 1) outcome.winner = numbers[best - 1];
+        if (broken || outcome.high < 1) outcome.winner = numbers[best - 1];
     }
     return outcome;
 }
@@ -295,9 +296,11 @@ struct Lines {
 
 Lines read_lines(const std::string &path) {
     Lines lines;
-    std::ifstream file(path);
+    std::error_code error;
+    if (!std::filesystem::exists(path, error) && !error) return lines;
+    std::istringstream text(tune::file_text(path));
     bool inside = false;
-    for (std::string line; std::getline(file, line);) {
+    for (std::string line; std::getline(text, line);) {
         if (line.compare(0, std::strlen(kBegin), kBegin) == 0) {
             inside = true;
         } else if (line.compare(0, std::strlen(kEnd), kEnd) == 0) {
@@ -308,30 +311,9 @@ Lines read_lines(const std::string &path) {
             lines.ours.push_back(line);
         }
     }
-    if (file.bad()) throw Failure(kExitFailure, path + ": cannot be read");
+    // What follows would be taken for lines of an earlier run.
+    if (inside) throw Failure(kExitFailure, path + ": the line \"" + kEnd + "\" is missing after \"" + kBegin + "\", nothing was written");
     return lines;
-}
-
-std::string failure(const std::string &what, const std::string &path) { return path + ": " + what + ": " + std::strerror(errno); }
-
-/// All of it or nothing: beside, then in its place.
-void write_file(const std::string &path, const std::string &text) {
-    const std::string beside = path + ".new";
-    const int file = open(beside.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (file < 0) throw Failure(kExitFailure, failure("cannot be written", beside));
-    size_t done = 0;
-    while (done < text.size()) {
-        const ssize_t wrote = write(file, text.data() + done, text.size() - done);
-        if (wrote < 0 && errno != EINTR) break;
-        if (wrote > 0) done += static_cast<size_t>(wrote);
-    }
-    const bool good = done == text.size() && fsync(file) == 0;
-    const std::string why = good ? "" : failure("cannot be written", beside);
-    if (close(file) != 0 || !good || std::rename(beside.c_str(), path.c_str()) != 0) {
-        const std::string text_of = why.empty() ? failure("cannot be put in place", path) : why;
-        unlink(beside.c_str());
-        throw Failure(kExitFailure, text_of);
-    }
 }
 
 bool accepted(const std::string &text) {
@@ -351,7 +333,7 @@ std::string own_text(const Lines &lines) {
 }
 
 /// The block of this command comes first, so that the user's own lines, which are kept as they are, have the last word.
-std::string file_text(const Lines &before, const std::set<std::string> &measured, const std::vector<std::string> &chosen) {
+std::string tuned_text(const Lines &before, const std::set<std::string> &measured, const std::vector<std::string> &chosen) {
     gdn_device_info device;
     check(gdn_device_get(&device), "device");
     std::string text = std::string(kBegin) + " (this block is written by it; your own lines go below)\n# " + date() + ", gdn " +
@@ -399,7 +381,7 @@ void run(const Options &options) {
             kExitUsage, "where to write gdn.tuned? Name a folder with --output, or set GDN_TUNED_DIR, which the library reads it from");
     }
     const std::string path = folder + "/gdn.tuned";
-    if (!options.dry_run && access(folder.c_str(), W_OK) != 0) throw Failure(kExitFailure, failure("cannot be written to", folder));
+    if (!options.dry_run && access(folder.c_str(), W_OK) != 0) throw Failure(kExitFailure, folder + " cannot be written to: " + std::strerror(errno));
     const Lines before = read_lines(path);
     if (!options.dry_run) own_text(before);
     std::set<std::string> measured;
@@ -436,10 +418,10 @@ void run(const Options &options) {
         }
     }
     if (!options.dry_run) {
-        const std::string text = file_text(before, measured, chosen);
+        const std::string text = tuned_text(before, measured, chosen);
         if (!accepted(text))
             throw Failure(kExitFailure, std::string("the library refuses the new file, nothing was written: ") + gdn_last_error());
-        write_file(path, text);
+        tune::replace_files({{path, text}});
         json["written"] = path;
         if (!options.json) std::printf("written to %s\n", path.c_str());
     }

@@ -236,6 +236,17 @@ gdn_status log_level(gdn_log_level *level) {
     return fail(GDN_STATUS_INVALID_ARGUMENT, "GDN_LOG is \"%.32s\", expected error, warning or info", wish);
 }
 
+/// What runs from now on, and a line for each step down.
+void log_dispatch(gdn_context *context) {
+    const Dispatch *dispatch = context->dispatch.load(std::memory_order_relaxed);
+    char line[160];
+    snprintf(line, sizeof line, "target %s, %d threads, %d kernels",
+        dispatch->target() < 0 ? "none" : kTargetRows[dispatch->target()].name, context->threads, (int)kKernelRowCount);
+    context_log(context, GDN_LOG_INFO, line);
+    dispatch->describe_levels(
+        [](void *made, const char *text) { context_log(static_cast<gdn_context *>(made), GDN_LOG_INFO, text); }, context);
+}
+
 gdn_status start(gdn_context *context) {
     gdn_context_options &options = context->options;
     gdn_status status = thread_count(options, &context->threads);
@@ -263,13 +274,7 @@ gdn_status start(gdn_context *context) {
         context->pool = new (memory) Pool(context->threads);
     }
     if (status == GDN_STATUS_OK) {
-        const Dispatch *dispatch = context->dispatch.load(std::memory_order_relaxed);
-        char line[160];
-        snprintf(line, sizeof line, "target %s, %d threads, %d kernels",
-            dispatch->target() < 0 ? "none" : kTargetRows[dispatch->target()].name, context->threads, (int)kKernelRowCount);
-        context_log(context, GDN_LOG_INFO, line);
-        dispatch->describe_levels(
-            [](void *made, const char *text) { context_log(static_cast<gdn_context *>(made), GDN_LOG_INFO, text); }, context);
+        log_dispatch(context);
     }
     return status;
 }
@@ -393,7 +398,11 @@ gdn_status gdn_set_target(gdn_context *context, const char *target) {
     if (!target) {
         return report(context, fail(GDN_STATUS_INVALID_ARGUMENT, "target is NULL, expected a name or \"auto\""));
     }
-    return report(context, set_target(context, target));
+    const gdn_status status = set_target(context, target);
+    if (status == GDN_STATUS_OK) {
+        log_dispatch(context);
+    }
+    return report(context, status);
 }
 
 int32_t gdn_context_threads(const gdn_context *context) { return context ? context->threads : 0; }

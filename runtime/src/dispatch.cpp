@@ -223,6 +223,19 @@ void Dispatch::describe_levels(void (*line)(void *arg, const char *text), void *
             line(arg, text);
         }
     }
+    int32_t missing = 0, reference = -1;
+    for (int32_t key = 0; key < kKeys; key++) {
+        const int32_t best = first_[key] < first_[key + 1] ? order_[first_[key]].row->target : -1;
+        if (best > target_ && targets_[best].reference) {
+            missing++;
+            reference = best;
+        }
+    }
+    if (missing) {
+        char text[160];
+        snprintf(text, sizeof text, "kernels of %s: used for %d kinds of calls that no better target serves", targets_[reference].name, missing);
+        line(arg, text);
+    }
 }
 
 const KernelRow *Dispatch::find(const Need &need, int32_t k, int32_t v) const {

@@ -59,7 +59,8 @@ public:
     const RunParams &params(const KernelRow &row) const { return params_[&row - rows_]; }
     /// Why the row is the one of its kernel that runs.
     Level level(const KernelRow &row, int32_t length_class) const { return levels_[&row - rows_][length_class]; }
-    /// Calls line(arg, text) for every level below the device's own that kernels of a target in use had to step down to.
+    /// Calls line(arg, text) for every level below the device's own that kernels of a target in use had to step down to, the last of which
+    /// are the reference kernels.
     void describe_levels(void (*line)(void *arg, const char *text), void *arg) const;
 
     /// What a user changes before calls see the table; arrange() then chooses anew.

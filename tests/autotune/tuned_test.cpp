@@ -222,6 +222,9 @@ TEST(TunedMerge, AnEntryIsReplacedWhereIntervalsSeparateOrItIsStale) {
     make_stale(&stale);
     EXPECT_EQ(merged_with(stale).entry().config, old) << "the new one is stale";
     EXPECT_EQ(merged_with(stale, make_stale).entry().config, old) << "both are";
+    stale = tuned_entry(other, 0.5);
+    make_stale(&stale);
+    EXPECT_EQ(merged_with(stale).entry().config, old) << "the new one is stale, however good it was";
 
     Entry against = tuned_entry(other, 0.5);
     against.default_config = tuned_config(2);
@@ -239,6 +242,19 @@ TEST(TunedMerge, AKeptEntryLearnsCosts) {
                           std::pair(tuned_config(2, 32, 1), 0.97), std::pair(tuned_config(), 1.0)));
     EXPECT_THAT(m.changes, ElementsAre(HasSubstr("costs of 2 more")));
     EXPECT_THAT(merged_with(tuned_entry(tuned_config(4), 0.905)).changes, IsEmpty());
+}
+
+TEST(TunedMerge, TheOrderDoesNotMatter) {
+    DeviceFile a = example(), b = example();
+    a.kernels["core_chunk_a"][LengthClass::kLong] = tuned_entry(tuned_config(4), 0.9, {{tuned_config(2), 0.95}});
+    b.kernels["core_chunk_a"][LengthClass::kLong] = tuned_entry(tuned_config(2, 16), 0.7, {{tuned_config(2, 32, 1), 0.97}});
+    DeviceFile ab = a, ba = b;
+    merge(&ab, b, kHash);
+    merge(&ba, a, kHash);
+    EXPECT_EQ(text_of(ab), text_of(ba));
+    const Entry &entry = ab.kernels.at("core_chunk_a").at(LengthClass::kLong);
+    EXPECT_EQ(entry.config, tuned_config(2, 16));
+    EXPECT_THAT(entry.others, SizeIs(5)) << "what either knew";
 }
 
 TEST(TunedMerge, OtherDevicesAndTargetsAreRefusedAndChangeNothing) {

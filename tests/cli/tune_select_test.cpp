@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
+#include <sys/stat.h>
 
 #include "program.h"
 #include "support/folder.h"
@@ -92,6 +93,19 @@ TEST(TuneSelect, KeepsAFileThatItCannotRead) {
     EXPECT_EQ(outcome.code, 1);
     EXPECT_THAT(outcome.err, HasSubstr("time_blok"));
     EXPECT_EQ(read_text(folder.file("gdn.tuned")), "core_chunk.time_blok 64\n");
+
+    const std::string open = "# >>> gdn tune select\ncore_chunk.time_block 64\n";
+    write_text(folder.file("gdn.tuned"), open);
+    const Outcome unclosed = gdn("tune select --output " + folder.path());
+    EXPECT_EQ(unclosed.code, 1);
+    EXPECT_THAT(unclosed.err, HasSubstr("# <<< gdn tune select"));
+    EXPECT_EQ(read_text(folder.file("gdn.tuned")), open);
+
+    ::remove(folder.file("gdn.tuned").c_str());
+    ASSERT_EQ(::mkdir(folder.file("gdn.tuned").c_str(), 0700), 0);
+    const Outcome unreadable = gdn("tune select --output " + folder.path());
+    EXPECT_EQ(unreadable.code, 1);
+    EXPECT_THAT(unreadable.err, HasSubstr("it is a folder"));
 }
 
 TEST(TuneSelect, Usage) {
