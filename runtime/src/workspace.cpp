@@ -14,6 +14,9 @@ constexpr size_t kWorkerBytes = 248 << 10;
 // Less work than this (state elements touched) is done before another thread has woken up.
 constexpr int64_t kWorthThreads = 1 << 17;
 
+/// Addresses of rows to fetch that there is room for where V may be cut: kernels of slices may be tuned to more than the whole's has.
+constexpr int32_t kSliceSlots = 128;
+
 /// A parameter in a row's configuration, "cols:32,rows:8"; -1 where it has none.
 int32_t config_value(const KernelRow &row, const char *name) {
     const size_t length = strlen(name);
@@ -53,7 +56,8 @@ int32_t most_slices(const Plan &plan, const RunParams &run) {
 
 int32_t most_slices(const Plan &plan) { return std::max(most_slices(plan, plan.run[0]), most_slices(plan, plan.run[1])); }
 
-/// The rows of chunks for slices of so many columns, of each length class; false if one of them rounds otherwise or fetches more.
+/// The rows of chunks for slices of so many columns, of each length class; false if one of them rounds otherwise or fetches more than there
+/// is room for.
 bool sliced_chunks(const Plan &plan, const Dispatch &dispatch, int32_t columns, Division *d) {
     for (int32_t i = 0; i < kLengthClasses; i++) {
         const KernelRow *const whole = plan.chunk[i];
@@ -67,7 +71,7 @@ bool sliced_chunks(const Plan &plan, const Dispatch &dispatch, int32_t columns, 
         need.erase = whole->erase;
         need.length_class = i;
         d->chunk[i] = dispatch.find(need, plan.kp, columns);
-        if (!same_arithmetic(whole, d->chunk[i]) || fetch_slots(*d->chunk[i], plan.kp, columns) > fetch_slots(*whole, plan.kp, plan.vp)) {
+        if (!same_arithmetic(whole, d->chunk[i]) || fetch_slots(*d->chunk[i], plan.kp, columns) > plan.scratch.slot_count) {
             return false;
         }
     }
@@ -95,7 +99,7 @@ Arena scratch_of(const Plan &plan) {
         arena.raw[i] = plan.map[i] ? take(rows * (size_t)plan.row_width(i)) : 0;
     }
     arena.slice_u = most_slices(plan) > 1 ? take(rows * vp / 2) : 0;
-    arena.slot_count = 0;
+    arena.slot_count = plan.chunk[0] && most_slices(plan) > 1 ? kSliceSlots : 0;
     for (const KernelRow *row : plan.chunk) {
         arena.slot_count = row ? std::max({1, arena.slot_count, fetch_slots(*row, plan.kp, plan.vp)}) : arena.slot_count;
     }

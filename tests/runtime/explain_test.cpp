@@ -87,6 +87,22 @@ TEST(Explain, ChunksOfEachLengthClass) {
     EXPECT_EQ(classes({0, 300, 302}), V{"long"});
 }
 
+// The shipped configurations of whole heads and of slices tile their dot products alike: otherwise a second thread would stand idle.
+TEST(Explain, FewHeadsAreCutIntoVSlices) {
+    ContextPtr context = make_context(2);
+    for (const gdn_variant variant : {GDN_VARIANT_GDN, GDN_VARIANT_KDA, GDN_VARIANT_GDN2}) {
+        for (const auto &[k, v] : {std::pair(128, 128), std::pair(256, 256), std::pair(192, 192), std::pair(96, 192), std::pair(128, 256)}) {
+            for (const std::int64_t tokens : {128, 512}) {
+                CallSize size;
+                size.B = size.H = size.HV = 1, size.T = tokens, size.K = k, size.V = v;
+                SmallCall call(size, variant);
+                const json report = explained(context.get(), call.args);
+                EXPECT_EQ(report["v_slices"], 2) << "variant " << variant << ", " << k << "x" << v << ", " << tokens << " tokens";
+            }
+        }
+    }
+}
+
 TEST(Explain, MapsWhereNoStageFits) {
     ContextPtr context = make_context();
     CallSize size;
