@@ -381,8 +381,8 @@ std::string roofline_figure(const ReportInput &input, const ReportTask &task, co
         for (const bool is_best : {false, true}) {
             const double ns = median_ns(is_best ? best.ns : best.anchor, s);
             if (work.flops > 0 && std::isfinite(work.flops / work.bytes) && std::isfinite(work.flops / ns)) {
-                spots.push_back(
-                    {work.flops / work.bytes, work.flops / ns / threads_of(task, s), is_best, (is_best ? "best, " : "default, ") + text_of(task.task.shapes[s])});
+                spots.push_back({work.flops / work.bytes, work.flops / ns / threads_of(task, s), is_best,
+                    (is_best ? "best, " : "default, ") + text_of(task.task.shapes[s])});
             }
         }
     }
@@ -453,9 +453,9 @@ std::string failure_table(const ReportTask &task) {
 
 std::string section(const ReportInput &input, size_t number) {
     const ReportTask &task = input.tasks[number];
+    const std::string length = task.task.length_class == LengthClass::kAny ? "" : std::string(", ") + name_of(task.task.length_class);
     std::string out = "<section id=\"task" + std::to_string(number + 1) + "\">\n<h2>" + name(task.task.kernel) + " on " +
-                      escape(task.task.target) + (task.task.length_class == LengthClass::kAny ? "" : ", " + name_of(task.task.length_class)) +
-                      "</h2>\n";
+                      escape(task.task.target) + length + "</h2>\n";
     const uint64_t points = points_of(task);
     std::string line = count_of(evaluations(task), "evaluation") + (points ? " in a space of " + count_of(points, "valid point") : "") +
                        "; failures: " + failures_text(task) + ".";
