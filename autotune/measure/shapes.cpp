@@ -206,7 +206,7 @@ std::vector<Shape> default_shapes(const Kernel &kernel, LengthClass c) {
     std::vector<int64_t> tokens;
     switch (c) {
     case LengthClass::kShort: tokens = {64, 128}; break;
-    case LengthClass::kLong: tokens = {1024}; break;
+    case LengthClass::kLong: tokens = {1024, 4096}; break;  // from cache for the greater part, and from memory
     case LengthClass::kBlock: tokens = {4, 8}; break;
     case LengthClass::kDecode: tokens = {1, 1}; break;
     case LengthClass::kAny: tokens = {256}; break;
@@ -218,6 +218,7 @@ std::vector<Shape> default_shapes(const Kernel &kernel, LengthClass c) {
         Shape shape;
         shape.T = tokens[i];
         shape.H = c == LengthClass::kDecode ? 16 : heads_of(sizes.K, sizes.V);
+        if (shape.T > 1024) shape.H = std::max<decltype(shape.H)>(1, shape.H / 2);
         shape.cold = c == LengthClass::kDecode && i == 0;
         const KernelSize own = size_of(kernel.params);
         if (!own.k) shape.K = sizes.K;

@@ -11,6 +11,7 @@
 namespace gdn::tune {
 namespace {
 
+using gdn_test::Folder;
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;

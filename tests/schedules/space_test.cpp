@@ -504,7 +504,7 @@ TEST(Space, WrongConfigurationsAreRefused) {
     ASSERT_NE(kernel, nullptr);
     const Folder folder;
     const auto refused = [&](const std::string &config, const std::string &words) {
-        const Output out = run_command("'" GDN_GENERATOR "' " + (*kernel)["arguments"].get<std::string>() + " config=" + config + " -f x -e object -o '" + folder.path().string() + "'");
+        const Output out = run_command("'" GDN_GENERATOR "' " + (*kernel)["arguments"].get<std::string>() + " config=" + config + " -f x -e object -o '" + folder.path() + "'");
         EXPECT_NE(out.status, 0) << config;
         EXPECT_NE(out.text.find(words), std::string::npos) << config << ": " << out.text;
         EXPECT_TRUE(std::filesystem::is_empty(folder.path())) << config;
