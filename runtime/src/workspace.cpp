@@ -15,7 +15,7 @@ constexpr size_t kWorkerBytes = 248 << 10;
 constexpr int64_t kWorthThreads = 1 << 17;
 
 /// Addresses of rows to fetch that there is room for where V may be cut: kernels of slices may be tuned to more than the whole's has.
-constexpr int32_t kSliceSlots = 128;
+constexpr int32_t kSliceSlots = 512;
 
 /// A parameter in a row's configuration, "cols:32,rows:8"; -1 where it has none.
 int32_t config_value(const KernelRow &row, const char *name) {

@@ -483,7 +483,8 @@ TEST(TunedJournal, FinishedTasksBecomeEntries) {
     EXPECT_EQ(long_a.date, "2026-01-31T12:00:00Z");
     EXPECT_THAT(long_a.shapes, ElementsAre(text_of(journal_task("", LengthClass::kLong).shapes[0])));
     EXPECT_THAT(
-        long_a.others, ElementsAre(std::pair(tuned_config(4), 0.9012), std::pair(tuned_config(4, 16), 0.9012), std::pair(tuned_config(2), 0.9127), std::pair(tuned_config(), 1.0)))
+        long_a.others, ElementsAre(std::pair(tuned_config(4, 16), 0.9012), std::pair(tuned_config(4), 0.9012), std::pair(tuned_config(2), 0.9127),
+                          std::pair(tuned_config(), 1.0)))
         << "the finalist lost 2.4 % when it was measured again: so would what was no finalist; its twin is the same object";
     const Entry &short_b = files[0].kernels.at("core_chunk_b").at(LengthClass::kShort);
     EXPECT_EQ(short_b.config, tuned_config());
