@@ -14,7 +14,6 @@ namespace gdn::tune {
 namespace {
 
 constexpr size_t kFinalists = 5;
-constexpr int kFinalRounds = 3;  // times as many rounds as in the search
 
 /// Candidates are dealt to shards by their text, so that a share does not depend on how the searcher came there.
 bool mine(const Task &task, const Config &config) {
@@ -25,11 +24,7 @@ bool mine(const Task &task, const Config &config) {
 
 /// Equal keys run the same instructions with the same run-time parameters.
 std::string object_key(const Kernel &kernel, const std::string &object_hash, const Config &config) {
-    Config runtime;
-    for (const Parameter &p : kernel.space.parameters()) {
-        if (p.kind == Kind::kRuntime && config.count(p.name)) runtime[p.name] = config.at(p.name);
-    }
-    return object_hash + " " + text_of(runtime);
+    return object_hash + " " + text_of(part_of(config, kernel.space, false));
 }
 
 /// Parameters that differ from the default, then the text: of two configurations that are as fast, the smaller is taken.
@@ -140,40 +135,33 @@ Trial failed(const Built &built, const Config &config) {
     return trial;
 }
 
-/// Builds and measures what is not known. Each result is in the journal as soon as it is final: failures of the compiler before the clock
-/// starts, all others together after it.
+/// Builds and measures what is not known. Each result is in the journal as soon as it is final: before the clock starts failures of the
+/// compiler and what runs the instructions of a known one (two of one batch are the measurer's to see), all others together after it.
 void evaluate(const std::vector<Config> &configs, const Kernel &kernel, Bench &bench, Journal &journal, int64_t id, Known &known,
     const std::function<void(size_t)> &done) {
     if (configs.empty() || !bench.anchor()) return;
     const std::vector<Built> built = bench.build(configs, done);
-    std::vector<Trial> failures;
+    std::vector<Trial> settled;
     std::vector<Candidate> candidates;
-    std::set<std::string> keys;
     for (size_t i = 0; i < configs.size(); i++) {
-        if (built[i].status == Status::kOk) {
-            const std::string key = object_key(kernel, built[i].hash, configs[i]);
-            if (!known.twin(key) && keys.insert(key).second) candidates.push_back({built[i], configs[i]});
-        } else if (built[i].status != Status::kSkipped) {
-            failures.push_back(failed(built[i], configs[i]));
+        if (built[i].status == Status::kSkipped) continue;
+        if (built[i].status != Status::kOk) {
+            settled.push_back(failed(built[i], configs[i]));
+        } else if (const Trial *twin = known.twin(object_key(kernel, built[i].hash, configs[i]))) {
+            settled.push_back(*twin);
+            settled.back().config = configs[i];
+            settled.back().build_seconds = built[i].seconds;
+        } else {
+            candidates.push_back({built[i], configs[i]});
         }
     }
-    journal.add(id, "search", failures);
-    for (const Trial &trial : failures) known.add(trial);
+    journal.add(id, "search", settled);
+    for (const Trial &trial : settled) known.add(trial);
 
     std::vector<Trial> measured = bench.measure(candidates);
     measured.erase(
         std::remove_if(measured.begin(), measured.end(), [](const Trial &t) { return t.status == Status::kSkipped; }), measured.end());
     for (const Trial &trial : measured) known.add(trial);
-    for (size_t i = 0; i < configs.size(); i++) {
-        if (built[i].status != Status::kOk || known.of(configs[i])) continue;
-        // Identical objects are measured once.
-        if (const Trial *twin = known.twin(object_key(kernel, built[i].hash, configs[i]))) {
-            measured.push_back(*twin);
-            measured.back().config = configs[i];
-            measured.back().build_seconds = built[i].seconds;
-            known.add(measured.back());
-        }
-    }
     journal.add(id, "search", measured);
 }
 
@@ -238,6 +226,13 @@ TuneResult decide(const std::vector<Trial> &finals, const Task &task) {
 }
 
 }  // namespace
+
+MeasureOptions thorough(int rounds) {
+    MeasureOptions options;
+    options.rounds = 3 * rounds;
+    options.abandon = std::numeric_limits<double>::max();
+    return options;
+}
 
 TuneResult search(const Task &task, const Kernel &kernel, Searcher &searcher, Builder &builder, Measurer &measurer, Journal &journal,
     const Budget &budget, const std::function<void(const Progress &)> &progress, const std::atomic<bool> &stop) {
@@ -328,11 +323,7 @@ TuneResult finish(const Task &task, const Kernel &kernel, Builder &builder, Meas
 
     if (finals.empty()) {
         report(interrupted);
-        // Nobody is left early: the default's interval decides, however slow it is.
-        MeasureOptions thorough;
-        thorough.rounds = task.rounds * kFinalRounds;
-        thorough.abandon = std::numeric_limits<double>::max();
-        Bench bench(task, kernel, builder, measurer, thorough, stop);
+        Bench bench(task, kernel, builder, measurer, thorough(task.rounds), stop);
         const Candidate *anchor = bench.anchor();
         if (!anchor) return interrupted;
         const std::vector<Config> configs = finalists(searched, task, kernel, *anchor);

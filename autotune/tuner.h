@@ -35,6 +35,10 @@ struct TuneResult {
     bool interrupted = false;
 };
 
+/// How few candidates are measured that must be known well, as in the final phase: in three times the rounds of the search, and nobody is
+/// left early, since the interval decides, however slow the candidate is.
+MeasureOptions thorough(int rounds);
+
 /// The search phase. Goes on where the journal's trials of the task end: the searcher (a fresh one) is asked and told again, with the
 /// recorded outcomes, and only what is not recorded is measured. The budget counts recorded evaluations too, seconds only of this call. The
 /// result's winner is the best of the search, not yet compared in alternation. Calling it again with a larger budget searches on.

@@ -68,7 +68,8 @@ struct MeasureOptions {
 class Measurer {
 public:
     virtual ~Measurer() = default;
-    /// Verifies, then times the candidates in interleaved rounds with `anchor` (the default) as one more contender. Trials in order.
+    /// Verifies, then times the candidates in interleaved rounds with `anchor` (the default) as one more contender. Trials in order;
+    /// candidates that run the same instructions with the same run-time parameters are measured once.
     /// `stop`: what is under way ends as kSkipped.
     virtual std::vector<Trial> measure(const Kernel &kernel, const std::vector<Shape> &shapes, const Candidate &anchor,
         const std::vector<Candidate> &candidates, const MeasureOptions &options, const std::atomic<bool> *stop = nullptr) = 0;

@@ -232,8 +232,7 @@ private:
         const Checkup checkup = examine();
         if (!checkup.fit() && !run.force) {
             std::string text = "this machine is not fit for measuring now:";
-            for (const Finding &finding : checkup.findings) {
-                if (finding.grade != Finding::Grade::kUnfit) continue;
+            for (const Finding &finding : checkup.unfit()) {
                 text += "\n  " + finding.what + ": " + finding.text + (finding.advice.empty() ? "" : ". " + finding.advice);
             }
             throw Failure(kExitFailure, text + "\n`gdn doctor` says more; --force measures all the same and marks the results");
@@ -320,10 +319,8 @@ void replay(Options &options) {
         trial.status = built[1].status;
         trial.error = built[1].error;
         if (trial.status == Status::kOk) {
-            MeasureOptions measure;
-            measure.rounds *= 3;
-            measure.abandon = INFINITY;
-            trial = measurer->measure(t.kernel, t.task.shapes, {built[0], t.task.default_config}, {{built[1], config}}, measure, &interrupt_flag()).at(0);
+            trial = measurer->measure(t.kernel, t.task.shapes, {built[0], t.task.default_config}, {{built[1], config}}, thorough(t.task.rounds),
+                &interrupt_flag()).at(0);
             check_interrupt();
         }
         right &= trial.status != Status::kWrongResult;
