@@ -74,6 +74,20 @@ std::vector<TuneResult> run_session(const std::vector<SessionTask> &tasks, Build
         const double finals = begun ? kFinalSeconds * static_cast<double>(begun + 1) : std::min(kFinalSeconds, options.budget.seconds / 2);
         return options.budget.seconds - (now() - start) - finals;
     };
+    // Puts what `step` returns among the results. False: it ended the task.
+    const auto attempt = [&](size_t i, const auto &step) {
+        try {
+            results[i] = step();
+            return true;
+        } catch (const TaskError &error) {
+            results[i] = {};
+            results[i].evaluations = state[i].evaluations;
+            results[i].failed = true;
+            results[i].why = error.what();
+            state[i].exhausted = state[i].finished = true;
+            return false;
+        }
+    };
     const bool whole = tasks.size() == 1;  // no need to cut its search
     const auto reporter = [&](size_t i) {
         return [&, i](Progress progress) {
@@ -87,9 +101,10 @@ std::vector<TuneResult> run_session(const std::vector<SessionTask> &tasks, Build
     bool searched = true;
     while (searched && !stop) {
         searched = false;
-        for (int i; !stop && (i = next_task(state)) >= 0 && left() > 0; searched = true) {
-            const SessionTask &t = tasks[static_cast<size_t>(i)];
-            TaskProgress &s = state[static_cast<size_t>(i)];
+        for (int next; !stop && (next = next_task(state)) >= 0 && left() > 0; searched = true) {
+            const size_t i = static_cast<size_t>(next);
+            const SessionTask &t = tasks[i];
+            TaskProgress &s = state[i];
             Budget budget = options.budget;
             budget.seconds = std::isfinite(left()) ? std::max(left(), 0.001) : 0;
             if (!whole) {
@@ -99,8 +114,8 @@ std::vector<TuneResult> run_session(const std::vector<SessionTask> &tasks, Build
             const std::vector<Point> start = points_of(t.task.space, options.start);
             const auto searcher =
                 t.task.searcher == "given" ? make_given(start) : make_searcher(t.task.searcher, t.task.space, t.task.seed, start);
-            TuneResult &result = results[static_cast<size_t>(i)];
-            result = search(t.task, t.kernel, *searcher, builder, measurer, journal, budget, reporter(static_cast<size_t>(i)), stop);
+            if (!attempt(i, [&] { return search(t.task, t.kernel, *searcher, builder, measurer, journal, budget, reporter(i), stop); })) continue;
+            const TuneResult &result = results[i];
             s.before = s.best;
             if (result.winner.status == Status::kOk && result.winner.cost.samples) s.best = std::min(s.best, result.winner.cost.value);
             s.last_slice = result.evaluations - s.evaluations;
@@ -112,7 +127,7 @@ std::vector<TuneResult> run_session(const std::vector<SessionTask> &tasks, Build
         for (size_t i = 0; i < tasks.size() && !stop; i++) {
             TaskProgress &s = state[i];
             if (s.finished || (!s.exhausted && s.evaluations == 0)) continue;  // or its turn did not come: stays open
-            results[i] = finish(tasks[i].task, tasks[i].kernel, builder, measurer, journal, reporter(i), stop);
+            if (!attempt(i, [&] { return finish(tasks[i].task, tasks[i].kernel, builder, measurer, journal, reporter(i), stop); })) continue;
             results[i].evaluations = std::max(results[i].evaluations, s.evaluations);
             s.exhausted = s.finished = true;
         }

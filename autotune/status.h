@@ -28,4 +28,10 @@ public:
     using std::runtime_error::runtime_error;
 };
 
+/// What ends one task, and no other of its session: its default cannot be built or measured.
+class TaskError : public Error {
+public:
+    using Error::Error;
+};
+
 }  // namespace gdn::tune

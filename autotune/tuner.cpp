@@ -90,8 +90,8 @@ public:
         anchor_ = {build({task_.default_config}, {}).at(0), task_.default_config};
         if (anchor_.built.status == Status::kOk) return &anchor_;
         if (stop_) return nullptr;
-        throw Error("the default configuration of " + task_.name() + " cannot be built, so nothing can be compared with it: " +
-                    (anchor_.built.error.empty() ? name_of(anchor_.built.status) : anchor_.built.error));
+        throw TaskError("the default configuration of " + task_.name() + " cannot be built, so nothing can be compared with it: " +
+                        (anchor_.built.error.empty() ? name_of(anchor_.built.status) : anchor_.built.error));
     }
 
     std::vector<Built> build(const std::vector<Config> &configs, const std::function<void(size_t)> &done) {
@@ -192,10 +192,10 @@ const Trial *find(const std::vector<Trial> &trials, const Config &config) {
 TuneResult decide(const std::vector<Trial> &finals, const Task &task) {
     const Trial *standard = find(finals, task.default_config);
     if (!standard || !comparable(*standard)) {
-        throw Error("the default configuration of " + task.name() + " failed in the final phase, so nothing can be compared with it: " +
-                    (!standard                    ? "it is missing"
-                        : standard->error.empty() ? name_of(standard->status)
-                                                  : standard->error));
+        throw TaskError("the default configuration of " + task.name() + " failed in the final phase, so nothing can be compared with it: " +
+                        (!standard                    ? "it is missing"
+                            : standard->error.empty() ? name_of(standard->status)
+                                                      : standard->error));
     }
     const auto order = [&](const Trial *t) { return simplicity(t->config, task.default_config); };
     const Trial *fastest = nullptr, *rival = nullptr;
@@ -321,7 +321,8 @@ TuneResult finish(const Task &task, const Kernel &kernel, Builder &builder, Meas
         if (comparable(trial) && trial.cost.value < interrupted.winner.cost.value) interrupted.winner = trial;
     }
 
-    if (finals.empty()) {
+    const bool recorded = !finals.empty();
+    if (!recorded) {
         report(interrupted);
         Bench bench(task, kernel, builder, measurer, thorough(task.rounds), stop);
         const Candidate *anchor = bench.anchor();
@@ -339,9 +340,9 @@ TuneResult finish(const Task &task, const Kernel &kernel, Builder &builder, Meas
         if (stop) return interrupted;
         for (Trial &trial : bench.measure(candidates)) finals.push_back(std::move(trial));
         if (stop) return interrupted;
-        journal.add(id, "final", finals);
     }
     TuneResult result = decide(finals, task);
+    if (!recorded) journal.add(id, "final", finals);  // of a default that failed nothing is kept: another time it may run
     result.evaluations = searched.size();
     if (!journal.finished(id).done) journal.finish(id, result.winner.config, result.why);
     report(result);

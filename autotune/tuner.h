@@ -33,6 +33,7 @@ struct TuneResult {
     uint64_t evaluations = 0;
     std::string why;          // "cols:16 is 3.1 % faster (interval 2.6 to 3.5 %)"
     bool interrupted = false;
+    bool failed = false;      // a TaskError, which `why` holds: there is no winner
 };
 
 /// How few candidates are measured that must be known well, as in the final phase: in three times the rounds of the search, and nobody is
@@ -48,7 +49,8 @@ MeasureOptions thorough(int rounds);
 TuneResult search(const Task &task, const Kernel &kernel, Searcher &searcher, Builder &builder, Measurer &measurer, Journal &journal,
     const Budget &budget, const std::function<void(const Progress &)> &progress, const std::atomic<bool> &stop);
 
-/// The final phase: the default and the best five of the journal in alternation; Journal::finish().
+/// The final phase: the default and the best five of the journal in alternation; Journal::finish(). Both throw TaskError where the default
+/// fails.
 TuneResult finish(const Task &task, const Kernel &kernel, Builder &builder, Measurer &measurer, Journal &journal,
     const std::function<void(const Progress &)> &progress, const std::atomic<bool> &stop);
 

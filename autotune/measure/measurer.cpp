@@ -211,8 +211,8 @@ private:
         if (stop && *stop) return false;
         const json answer = answered ? json::parse(line, nullptr, false) : json();
         if (!answer.is_object() || answer.value("status", "") != "ok") {
-            throw Error("the references of " + job.at("kernel").get<std::string>() +
-                        " cannot be made: " + (answer.is_object() ? answer.value("text", "") : worker_ + ": " + child.exit().text));
+            throw TaskError("the references of " + job.at("kernel").get<std::string>() +
+                            " cannot be made: " + (answer.is_object() ? answer.value("text", "") : worker_ + ": " + child.exit().text));
         }
         prepared_.insert(text);
         return true;
@@ -285,9 +285,9 @@ private:
 
     static void require_anchor(const Kernel &kernel, const Contender &anchor) {
         if (anchor.runs()) return;
-        throw Error("the default configuration of " + kernel.name + " for " + kernel.target +
-                    " cannot be measured, so that nothing can be compared with it: " + name_of(anchor.trial.status) + ", " +
-                    anchor.trial.error);
+        throw TaskError("the default configuration of " + kernel.name + " for " + kernel.target +
+                        " cannot be measured, so that nothing can be compared with it: " + name_of(anchor.trial.status) + ", " +
+                        anchor.trial.error);
     }
 
     /// Ends those that were slower in each of the rounds so far than `factor` times the best.

@@ -218,6 +218,7 @@ ReportInput measure(const Experiment &experiment, Options &options) {
             options.run.resume = fs::exists(options.run.journal);
             options.run.session.budget.evaluations = evaluations_of(experiment, task.task.space);
             for (const TuneResult &result : run_tuning({task}, options.run)) {
+                if (result.failed) throw Failure(kExitFailure, result.why);
                 if (result.interrupted) throw Failure(kExitInterrupted, "interrupted; --resume goes on with " + options.output);
             }
         }

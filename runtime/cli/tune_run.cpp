@@ -119,7 +119,8 @@ ordered_json json_of(const SessionTask &t) {
 
 ordered_json json_of(const TuneResult &r) {
     return {{"config", text_of(r.winner.config)}, {"cost", r.winner.cost.value}, {"low", r.winner.cost.low}, {"high", r.winner.cost.high},
-        {"improved", r.improved}, {"evaluations", r.evaluations}, {"why", r.why}, {"interrupted", r.interrupted}};
+        {"improved", r.improved}, {"evaluations", r.evaluations}, {"why", r.why}, {"interrupted", r.interrupted},
+        {"failed", r.failed}};
 }
 
 void print_plan(const std::vector<SessionTask> &tasks, bool json) {
@@ -279,9 +280,12 @@ void run(Options &options) {
     }
     const std::vector<TuneResult> results = run_tuning(tasks, options.run);
     bool interrupted = false;
+    uint64_t failed = 0, left = 0;
     ordered_json list = ordered_json::array();
     for (size_t i = 0; i < tasks.size(); i++) {
         interrupted |= results[i].interrupted;
+        failed += results[i].failed;
+        left += !results[i].failed && results[i].winner.cost.samples == 0;
         ordered_json both = json_of(tasks[i]);
         both["result"] = json_of(results[i]);
         list.push_back(both);
@@ -290,11 +294,11 @@ void run(Options &options) {
         std::printf("%s\n", ordered_json{{"journal", options.run.journal}, {"tasks", list}}.dump(1).c_str());
     } else {
         print_results(tasks, results);
-        if (const auto left = std::count_if(results.begin(), results.end(), [](const TuneResult &r) { return r.winner.cost.samples == 0; }))
-            std::printf("\n%s not searched for want of time: --resume with more of it goes on with them.\n", count_of(static_cast<uint64_t>(left), "task").c_str());
+        if (left) std::printf("\n%s not searched for want of time: --resume with more of it goes on with them.\n", count_of(left, "task").c_str());
         std::printf("\nJournal: %s. Next: gdn tune export %s\n", options.run.journal.c_str(), options.run.journal.c_str());
     }
     if (interrupted) throw Failure(kExitInterrupted, "interrupted; `gdn tune run .. --resume` goes on with " + options.run.journal);
+    if (failed) throw Failure(kExitFailure, "of " + count_of(tasks.size(), "task") + " " + std::to_string(failed) + " failed");
 }
 
 void list(Options &options) {
@@ -401,12 +405,16 @@ void print_results(const std::vector<SessionTask> &tasks, const std::vector<Tune
     for (size_t i = 0; i < tasks.size(); i++) {
         const TuneResult &r = results[i];
         const bool known = r.winner.cost.samples > 0;
-        const std::string said = r.improved ? short_text(r.winner.config, tasks[i].task.default_config)
-                                 : known    ? "nothing: the default holds"
-                                            : "not searched: its turn did not come";
+        const std::string said = r.failed     ? "failed, see below"
+                                 : r.improved ? short_text(r.winner.config, tasks[i].task.default_config)
+                                 : known      ? "nothing: the default holds"
+                                              : "not searched: its turn did not come";
         std::printf("%-*s %7llu %s%11s%s %17s  %s\n", static_cast<int>(width), tasks[i].task.name().c_str(), static_cast<unsigned long long>(r.evaluations),
             r.improved ? style().good : "", known ? format("%.3f", r.winner.cost.value).c_str() : "-", r.improved ? style().off : "",
             known ? format("%.3f to %.3f", r.winner.cost.low, r.winner.cost.high).c_str() : "", said.c_str());
+    }
+    for (size_t i = 0; i < tasks.size(); i++) {
+        if (results[i].failed) std::printf("\n%s%s%s: %s\n", style().bad, tasks[i].task.name().c_str(), style().off, results[i].why.c_str());
     }
 }
 

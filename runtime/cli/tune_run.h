@@ -21,7 +21,8 @@ struct TuneRun {
 /// Runs the tasks and returns a result for each. Throws Failure: unfit machine, refused journal. After Ctrl-C results are marked interrupted.
 std::vector<tune::TuneResult> run_tuning(const std::vector<tune::SessionTask> &tasks, const TuneRun &run);
 
-/// Name, candidates tried, time over the default's with its interval, what changed: a row per task.
+/// Name, candidates tried, time over the default's with its interval, what changed: a row per task. Below it, what ended those
+/// that failed.
 void print_results(const std::vector<tune::SessionTask> &tasks, const std::vector<tune::TuneResult> &results);
 
 /// 600 of "10m", "600", "600s", "1h30m". Throws Failure(kExitUsage).

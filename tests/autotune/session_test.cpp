@@ -163,6 +163,50 @@ TEST_F(SessionTest, WhatIsFinishedIsLeftAlone) {
     EXPECT_GT(touched, 0) << "the other one was open";
 }
 
+TEST_F(SessionTest, ATaskWhoseDefaultFailsEndsAlone) {
+    Budget budget;
+    budget.evaluations = 16;
+    const std::vector<SessionTask> tasks = copies(3);
+    builder.broken = {tasks[1].kernel.name};
+    Journal j = journal("broken.db");
+    std::vector<TuneResult> results = run(tasks, j, budget);
+    for (const size_t i : {0u, 2u}) {
+        EXPECT_FALSE(results[i].failed);
+        EXPECT_EQ(results[i].evaluations, 16u);
+        EXPECT_TRUE(j.finished(j.task(tasks[i].task)).done);
+    }
+    EXPECT_TRUE(results[1].failed);
+    EXPECT_THAT(results[1].why, HasSubstr("the default configuration of " + tasks[1].task.name() + " cannot be built"));
+    EXPECT_FALSE(j.finished(j.task(tasks[1].task)).done);
+    EXPECT_TRUE(j.trials(j.task(tasks[1].task), "search").empty());
+    builder.broken = {};
+    results = run(tasks, j, budget);
+    EXPECT_FALSE(results[1].failed);
+    EXPECT_TRUE(j.finished(j.task(tasks[1].task)).done) << "another time it is tried again";
+}
+
+TEST_F(SessionTest, ADefaultThatFailsInTheFinalPhaseIsTriedAgain) {
+    Budget budget;
+    budget.evaluations = 8;
+    measurer.outcome = [](const Config &c) { return c == synthetic::task().default_config ? Status::kRunTimeout : synthetic::status(c); };
+    const std::vector<SessionTask> tasks = copies(2);
+    Journal j = journal("final.db");
+    for (const TuneResult &result : run(tasks, j, budget)) {
+        EXPECT_TRUE(result.failed);
+        EXPECT_THAT(result.why, HasSubstr("failed in the final phase"));
+        EXPECT_EQ(result.evaluations, 8u);
+    }
+    measurer.outcome = synthetic::status;
+    for (const TuneResult &result : run(tasks, j, budget)) EXPECT_FALSE(result.failed) << result.why;
+    for (const auto &[id, task] : j.tasks()) EXPECT_TRUE(j.finished(id).done) << task.name();
+}
+
+TEST_F(SessionTest, WhatIsNoTasksFaultEndsTheSession) {
+    builder.event = [](const std::string &, const Config &) { throw Error("the disk is full"); };
+    Journal j = journal("full.db");
+    EXPECT_THAT(synthetic::error_of([&] { run(copies(2), j, {}); }), HasSubstr("the disk is full"));
+}
+
 TEST_F(SessionTest, StopMarksAllResults) {
     measurer.event = [&](const std::string &, const Config &) { stop = true; };
     Journal j = journal("stopped.db");

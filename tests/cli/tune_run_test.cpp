@@ -118,6 +118,29 @@ TEST_F(TuneRun, BadInputSaysWhatAndChangesNothing) {
     EXPECT_THAT(generator.err, HasSubstr("/nowhere/gdn.generator"));
 }
 
+TEST_F(TuneRun, ABrokenDefaultFailsItsTaskAlone) {
+    const std::string generator = folder_.file("generator");
+    std::ofstream(generator) << "#!/bin/sh\ncase \"$*\" in *z_dtype=bf16*) echo no such luck; exit 3;; esac\nexec '"
+                             << (fs::path(GDN_PROGRAM).parent_path() / "gdn.generator").string() << "' \"$@\"\n";
+    fs::permissions(generator, fs::perms::owner_all);
+    const std::string both = tune("gated_norm_bf16_*", "--rounds 3 --search exhaustive --generator " + generator);
+    const Outcome outcome = gdn(both + " --json");
+    EXPECT_EQ(outcome.code, 1);
+    EXPECT_THAT(outcome.err, HasSubstr("of 2 tasks 1 failed"));
+    const json tasks = json::parse(outcome.out)["tasks"];
+    ASSERT_EQ(tasks.size(), 2u);
+    for (const json &task : tasks) {
+        const bool broken = task["kernel"] == "gated_norm_bf16_bf16";
+        EXPECT_EQ(task["result"]["failed"], broken) << task;
+        EXPECT_EQ(task["result"]["evaluations"], broken ? 0 : 4) << task;
+        EXPECT_EQ(task["result"]["why"].get<std::string>().find("no such luck") != std::string::npos, broken) << task;
+    }
+    const Outcome again = gdn(both + " --resume");
+    EXPECT_EQ(again.code, 1);
+    EXPECT_THAT(again.out, HasSubstr("failed, see below"));
+    EXPECT_THAT(again.out, HasSubstr("no such luck"));
+}
+
 TEST_F(TuneRun, DryRunPrintsThePlan) {
     const Outcome outcome = gdn("tune run core_chunk_channel_tied_128x128 --target x86_avx2 --dry-run --journal " + journal());
     EXPECT_EQ(outcome.code, 0) << outcome.err;
@@ -138,7 +161,7 @@ TEST_F(TuneRun, ShardsMergeToTheWhole) {
     ASSERT_EQ(gdn(base + " --shard 1/2 --journal " + shard(1)).code, 0);
     const Outcome merged = gdn(merge + " " + shard(1) + " --json");
     ASSERT_EQ(merged.code, 0) << merged.err;
-    const Outcome finished = gdn(base + " --resume --json --journal " + journal());
+    const Outcome finished = gdn(base + " --finish --json --journal " + journal());
     ASSERT_EQ(finished.code, 0) << finished.err;
     const json result = json::parse(finished.out)["tasks"].at(0);
     EXPECT_EQ(json::parse(merged.out)["tasks"].at(0)["trials"], result["valid_points"]);
