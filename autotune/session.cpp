@@ -64,8 +64,11 @@ std::vector<TuneResult> run_session(const std::vector<SessionTask> &tasks, Build
     std::vector<TuneResult> results(tasks.size());
     std::vector<TaskProgress> state(tasks.size());
     for (size_t i = 0; i < tasks.size(); i++) {
+        const int64_t id = journal.task(tasks[i].task);
+        const bool done = journal.finished(id).done;
         state[i].weight = tasks[i].weight;
-        state[i].exhausted = journal.finished(journal.task(tasks[i].task)).done;
+        state[i].exhausted = options.finish || done;
+        state[i].finished = options.finish && !done && journal.trials(id, "search").empty();
     }
     // For the search: what has begun needs a final phase, and so will the next to begin.
     const auto left = [&]() -> double {

@@ -33,6 +33,7 @@ int next_task(const std::vector<TaskProgress> &tasks);
 struct SessionOptions {
     Budget budget;                    // of all tasks together; evaluations and no_gain of each
     std::vector<Config> start;        // configurations to try first; with the searcher "given" the only ones
+    bool finish = false;              // no search: the final phase of every task that has trials, shards that were merged for one
     /// Reports `progress` of task `index`.
     std::function<void(size_t index, const Progress &progress)> progress;
 };

@@ -32,7 +32,7 @@ struct Merge {
         if (json) {
             std::printf("%s\n", summary.dump(2).c_str());
         } else if (open) {
-            std::printf("%zu of %zu tasks want their final phase: gdn tune run --resume with --journal %s and the options of the shards, "
+            std::printf("%zu of %zu tasks want their final phase: gdn tune run --finish with --journal %s and the options of the shards, "
                         "without --shard\n",
                 open, summary["tasks"].size(), out.c_str());
         }
@@ -51,7 +51,7 @@ void add_tune_merge(CLI::App &tune) {
         "Example:\n"
         "  for i in 0 1 2 3; do gdn tune run core_chunk_* --search exhaustive --shard $i/4 --journal $i.db; done   (each on its machine)\n"
         "  gdn tune merge all.db 0.db 1.db 2.db 3.db\n"
-        "  gdn tune run core_chunk_* --search exhaustive --journal all.db --resume                                 (the final phase)");
+        "  gdn tune run core_chunk_* --search exhaustive --journal all.db --finish                                 (the final phase)");
     merge.callback([options] { options->run(); });
 }
 

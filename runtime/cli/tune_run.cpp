@@ -269,6 +269,7 @@ void serve(const std::vector<SessionTask> &tasks, const TuneRun &run) {
 void run(Options &options) {
     if (!options.configs.empty()) options.request.searcher = "given";
     if (options.ask_tell) options.request.searcher = "ask-tell";
+    options.run.resume |= options.run.session.finish;
     const std::vector<SessionTask> tasks = planned(options);
     if (options.dry_run) {
         print_plan(tasks, options.json);
@@ -294,7 +295,11 @@ void run(Options &options) {
         std::printf("%s\n", ordered_json{{"journal", options.run.journal}, {"tasks", list}}.dump(1).c_str());
     } else {
         print_results(tasks, results);
-        if (left) std::printf("\n%s not searched for want of time: --resume with more of it goes on with them.\n", count_of(left, "task").c_str());
+        if (left) {
+            std::printf("\n%s not searched%s\n", count_of(left, "task").c_str(),
+                options.run.session.finish ? ": --finish compares what was measured before."
+                                           : " for want of time: --resume with more of it goes on with them.");
+        }
         std::printf("\nJournal: %s. Next: gdn tune export %s\n", options.run.journal.c_str(), options.run.journal.c_str());
     }
     if (interrupted) throw Failure(kExitInterrupted, "interrupted; `gdn tune run .. --resume` goes on with " + options.run.journal);
@@ -408,7 +413,7 @@ void print_results(const std::vector<SessionTask> &tasks, const std::vector<Tune
         const std::string said = r.failed     ? "failed, see below"
                                  : r.improved ? short_text(r.winner.config, tasks[i].task.default_config)
                                  : known      ? "nothing: the default holds"
-                                              : "not searched: its turn did not come";
+                                              : "not searched";
         std::printf("%-*s %7llu %s%11s%s %17s  %s\n", static_cast<int>(width), tasks[i].task.name().c_str(), static_cast<unsigned long long>(r.evaluations),
             r.improved ? style().good : "", known ? format("%.3f", r.winner.cost.value).c_str() : "-", r.improved ? style().off : "",
             known ? format("%.3f to %.3f", r.winner.cost.low, r.winner.cost.high).c_str() : "", said.c_str());
@@ -428,7 +433,8 @@ void add_tune_run(CLI::App &tune) {
         command.add_flag("--all", options->all, "Every kernel; time goes where gain is expected");
         command.add_option("--search", options->request.searcher, "Strategy")->check(CLI::IsMember(searcher_names()))->capture_default_str();
         command.add_option("--config", options->configs, "Time only this configuration, cols:32,rows:8; may be repeated");
-        command.add_flag("--ask-tell", options->ask_tell, "One kernel: an optimiser outside asks on stdin and is told on stdout, in JSON lines");
+        CLI::Option *ask_tell = command.add_flag(
+            "--ask-tell", options->ask_tell, "One kernel: an optimiser outside asks on stdin and is told on stdout, in JSON lines");
         command.add_option("--seed", options->request.seed, "Seed of the strategy")->capture_default_str();
         command.add_option("--batch", options->request.batch, "Candidates asked for, built and timed together")->check(CLI::Range(1, 64))->capture_default_str();
         command.add_option("--time", options->time, "Stop after 10m, 1h30m, .. of all kernels together");
@@ -437,6 +443,10 @@ void add_tune_run(CLI::App &tune) {
         command.add_option("--rounds", options->request.rounds, "Timed rounds of a batch")->check(CLI::Range(3, 1000))->capture_default_str();
         command.add_option("--journal", options->run.journal, "SQLite file that keeps every measurement")->capture_default_str();
         command.add_flag("--resume", options->run.resume, "Go on with the journal");
+        command
+            .add_flag(
+                "--finish", session.finish, "Search nothing: go on with the journal to the final comparisons, as after gdn tune merge")
+            ->excludes(ask_tell);
         command.add_option("--shard", options->shard, "i/n: only this share of the candidates, see gdn tune merge");
         command.add_option("--jobs", options->run.jobs, "Compilers at a time [CPUs]")->check(CLI::NonNegativeNumber);
         command.add_flag("--force", options->run.force, "Measure on a machine that gdn doctor finds unfit; the results carry a mark");

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "autotune/db/merge.h"
-#include "autotune/tuner.h"
+#include "autotune/session.h"
 #include "synthetic.h"
 
 namespace gdn::tune {
@@ -109,6 +109,41 @@ TEST(Merge, FourShardsOneOfThemKilledAreTheWhole) {
     EXPECT_EQ(result.winner.config, best.winner.config);
     EXPECT_EQ(result.why, best.why);
     EXPECT_TRUE(same(result.winner, best.winner));
+}
+
+TEST(Merge, TheFinalPhaseSearchesNothing) {
+    const Folder folder;
+    std::vector<std::string> paths;
+    FakeBuilder builder;
+    FakeMeasurer measurer;
+    const std::atomic<bool> stop{false};
+    SessionOptions options;
+    options.budget.evaluations = 16;
+    const auto session = [&](Journal &journal, const Task &t) {
+        SessionTask one;
+        one.task = t;
+        one.kernel = kernel();
+        return run_session({one}, builder, measurer, journal, options, stop).at(0);
+    };
+    for (int i = 0; i < 2; i++) {
+        paths.push_back(folder.file(std::to_string(i) + ".db"));
+        Journal shard = Journal::create(paths.back(), run_info());
+        session(shard, shard_of(task("auto"), i, 2));
+    }
+    const std::string out = folder.file("out.db");
+    merge_journals(paths, out);
+    Journal merged = Journal::open(out, false);
+    const int64_t id = merged.task(task("auto"));
+    const std::vector<Trial> trials = merged.trials(id, "search");
+    ASSERT_GE(trials.size(), 32u);
+
+    options.finish = true;
+    options.budget.evaluations = 189;
+    const TuneResult result = session(merged, task("auto"));
+    EXPECT_TRUE(same(merged.trials(id, "search"), trials)) << "a searcher that learns would have asked for others";
+    EXPECT_TRUE(merged.finished(id).done);
+    EXPECT_EQ(merged.finished(id).winner, result.winner.config);
+    EXPECT_EQ(result.evaluations, trials.size());
 }
 
 TEST(Merge, WholeTasksKeepTheirFinalPhase) {

@@ -207,6 +207,23 @@ TEST_F(SessionTest, WhatIsNoTasksFaultEndsTheSession) {
     EXPECT_THAT(synthetic::error_of([&] { run(copies(2), j, {}); }), HasSubstr("the disk is full"));
 }
 
+TEST_F(SessionTest, FinishingLeavesWhatHasNoTrials) {
+    Journal j = journal("finish.db");
+    const std::vector<SessionTask> tasks = copies(2);
+    const auto searcher = make_searcher("random", tasks[0].task.space, tasks[0].task.seed);
+    Budget budget;
+    budget.evaluations = 16;
+    search(tasks[0].task, tasks[0].kernel, *searcher, builder, measurer, j, budget, {}, stop);
+    SessionOptions options;
+    options.finish = true;
+    const std::vector<TuneResult> results = run_session(tasks, builder, measurer, j, options, stop);
+    EXPECT_EQ(results[0].evaluations, 16u);
+    EXPECT_TRUE(j.finished(j.task(tasks[0].task)).done);
+    EXPECT_EQ(results[1].evaluations, 0u);
+    EXPECT_FALSE(results[1].failed);
+    EXPECT_FALSE(j.finished(j.task(tasks[1].task)).done);
+}
+
 TEST_F(SessionTest, StopMarksAllResults) {
     measurer.event = [&](const std::string &, const Config &) { stop = true; };
     Journal j = journal("stopped.db");
