@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "autotune/clock.h"
 #include "autotune/search/given.h"
@@ -63,13 +64,6 @@ std::vector<TuneResult> run_session(const std::vector<SessionTask> &tasks, Build
     const double start = now();
     std::vector<TuneResult> results(tasks.size());
     std::vector<TaskProgress> state(tasks.size());
-    for (size_t i = 0; i < tasks.size(); i++) {
-        const int64_t id = journal.task(tasks[i].task);
-        const bool done = journal.finished(id).done;
-        state[i].weight = tasks[i].weight;
-        state[i].exhausted = options.finish || done;
-        state[i].finished = options.finish && !done && journal.trials(id, "search").empty();
-    }
     // For the search: what has begun needs a final phase, and so will the next to begin.
     const auto left = [&]() -> double {
         if (options.budget.seconds <= 0) return INFINITY;
@@ -91,6 +85,23 @@ std::vector<TuneResult> run_session(const std::vector<SessionTask> &tasks, Build
             return false;
         }
     };
+    std::vector<std::vector<Point>> first(tasks.size());
+    for (size_t i = 0; i < tasks.size(); i++) {
+        const Task &task = tasks[i].task;
+        const int64_t id = journal.task(task);
+        const bool done = journal.finished(id).done;
+        std::set<Config> recorded;
+        for (const Trial &trial : journal.trials(id, "search")) recorded.insert(trial.config);
+        first[i] = points_of(task.space, options.start);
+        const bool more =
+            (options.budget.evaluations && goal(task, options.budget) > recorded.size()) ||
+            std::any_of(first[i].begin(), first[i].end(), [&](const Point &p) { return !recorded.count(task.space.config(p)); });
+        state[i].weight = tasks[i].weight;
+        state[i].exhausted = options.finish || (done && !more);
+        state[i].finished = state[i].exhausted && (done || recorded.empty());
+        // What it has stands even if its turn does not come.
+        if (done) attempt(i, [&] { return finish(task, tasks[i].kernel, builder, measurer, journal, {}, stop); });
+    }
     const bool whole = tasks.size() == 1;  // no need to cut its search
     const auto reporter = [&](size_t i) {
         return [&, i](Progress progress) {
@@ -114,9 +125,8 @@ std::vector<TuneResult> run_session(const std::vector<SessionTask> &tasks, Build
                 const uint64_t slice = s.evaluations + 2 * std::max<size_t>(t.task.batch, 1);
                 budget.evaluations = options.budget.evaluations ? std::min(options.budget.evaluations, slice) : slice;
             }
-            const std::vector<Point> start = points_of(t.task.space, options.start);
             const auto searcher =
-                t.task.searcher == "given" ? make_given(start) : make_searcher(t.task.searcher, t.task.space, t.task.seed, start);
+                t.task.searcher == "given" ? make_given(first[i]) : make_searcher(t.task.searcher, t.task.space, t.task.seed, first[i]);
             if (!attempt(i, [&] { return search(t.task, t.kernel, *searcher, builder, measurer, journal, budget, reporter(i), stop); })) continue;
             const TuneResult &result = results[i];
             s.before = s.best;

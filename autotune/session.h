@@ -39,8 +39,9 @@ struct SessionOptions {
 };
 
 /// Searches all tasks in slices, then finishes each that was searched, and does the same with the rest while there is time. A result per
-/// task, in order (of one whose turn did not come: none, with no evaluations); after an interruption what is there. Tasks whose final phase is
-/// recorded are not touched. A TaskError ends its task, and the others go on; what else is thrown ends the session.
+/// task, in order (of one whose turn did not come: none, with no evaluations); after an interruption what is there. A task whose
+/// final phase is recorded is searched on where the budget asks for more evaluations than it has or `start` for a configuration that it
+/// lacks; else it keeps its winner (TuneResult::before). A TaskError ends its task, and the others go on; what else is thrown ends the session.
 std::vector<TuneResult> run_session(const std::vector<SessionTask> &tasks, Builder &builder, Measurer &measurer, Journal &journal,
     const SessionOptions &options, const std::atomic<bool> &stop);
 

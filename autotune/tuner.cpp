@@ -234,6 +234,12 @@ MeasureOptions thorough(int rounds) {
     return options;
 }
 
+uint64_t goal(const Task &task, const Budget &budget) {
+    const uint64_t share = task.space.valid_count() / static_cast<uint64_t>(std::max(task.shards, 1));
+    if (budget.evaluations) return std::min(budget.evaluations, share);
+    return budget.seconds > 0 || budget.no_gain ? 0 : share;
+}
+
 TuneResult search(const Task &task, const Kernel &kernel, Searcher &searcher, Builder &builder, Measurer &measurer, Journal &journal,
     const Budget &budget, const std::function<void(const Progress &)> &progress, const std::atomic<bool> &stop) {
     const double start = now();
@@ -247,14 +253,12 @@ TuneResult search(const Task &task, const Kernel &kernel, Searcher &searcher, Bu
     TuneResult result;
     result.winner = reference(task.default_config);
     uint64_t since_gain = 0;
-    const bool open_end = !budget.evaluations && (budget.seconds > 0 || budget.no_gain);
-    const uint64_t share = open_end ? 0 : task.space.valid_count() / static_cast<uint64_t>(std::max(task.shards, 1));
     const auto report = [&](size_t) {
         if (!progress) return;
         Progress p;
         p.phase = "search";
         p.evaluations = result.evaluations;
-        p.of = budget.evaluations ? std::min(budget.evaluations, share) : share;
+        p.of = goal(task, budget);
         p.best = result.winner.cost.value;
         p.best_config = result.winner.config;
         if (budget.seconds > 0) p.seconds_left = std::max(0.0, budget.seconds - (now() - start));
@@ -344,7 +348,8 @@ TuneResult finish(const Task &task, const Kernel &kernel, Builder &builder, Meas
     TuneResult result = decide(finals, task);
     if (!recorded) journal.add(id, "final", finals);  // of a default that failed nothing is kept: another time it may run
     result.evaluations = searched.size();
-    if (!journal.finished(id).done) journal.finish(id, result.winner.config, result.why);
+    result.before = journal.finished(id).done;
+    if (!result.before) journal.finish(id, result.winner.config, result.why);
     report(result);
     return result;
 }

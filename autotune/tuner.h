@@ -33,12 +33,16 @@ struct TuneResult {
     uint64_t evaluations = 0;
     std::string why;          // "cols:16 is 3.1 % faster (interval 2.6 to 3.5 %)"
     bool interrupted = false;
+    bool before = false;      // the journal had it finished, and nothing was measured
     bool failed = false;      // a TaskError, which `why` holds: there is no winner
 };
 
 /// How few candidates are measured that must be known well, as in the final phase: in three times the rounds of the search, and nobody is
 /// left early, since the interval decides, however slow the candidate is.
 MeasureOptions thorough(int rounds);
+
+/// How many evaluations a search of the task comes to; 0: not known beforehand.
+uint64_t goal(const Task &task, const Budget &budget);
 
 /// The search phase. Goes on where the journal's trials of the task end: the searcher (a fresh one) is asked and told again, with the
 /// recorded outcomes, and only what is not recorded is measured. The budget counts recorded evaluations too, seconds only of this call. The

@@ -119,8 +119,8 @@ ordered_json json_of(const SessionTask &t) {
 
 ordered_json json_of(const TuneResult &r) {
     return {{"config", text_of(r.winner.config)}, {"cost", r.winner.cost.value}, {"low", r.winner.cost.low}, {"high", r.winner.cost.high},
-        {"improved", r.improved}, {"evaluations", r.evaluations}, {"why", r.why}, {"interrupted", r.interrupted},
-        {"failed", r.failed}};
+        {"improved", r.improved}, {"evaluations", r.evaluations}, {"why", r.why}, {"interrupted", r.interrupted}, {"failed", r.failed},
+        {"finished_before", r.before}};
 }
 
 void print_plan(const std::vector<SessionTask> &tasks, bool json) {
@@ -281,11 +281,12 @@ void run(Options &options) {
     }
     const std::vector<TuneResult> results = run_tuning(tasks, options.run);
     bool interrupted = false;
-    uint64_t failed = 0, left = 0;
+    uint64_t failed = 0, left = 0, before = 0;
     ordered_json list = ordered_json::array();
     for (size_t i = 0; i < tasks.size(); i++) {
         interrupted |= results[i].interrupted;
         failed += results[i].failed;
+        before += results[i].before;
         left += !results[i].failed && results[i].winner.cost.samples == 0;
         ordered_json both = json_of(tasks[i]);
         both["result"] = json_of(results[i]);
@@ -295,6 +296,11 @@ void run(Options &options) {
         std::printf("%s\n", ordered_json{{"journal", options.run.journal}, {"tasks", list}}.dump(1).c_str());
     } else {
         print_results(tasks, results);
+        if (before) {
+            std::printf(
+                "\n%s finished before and left alone: more --evaluations than it has, or a --config that it lacks, go on with a task.\n",
+                count_of(before, "task").c_str());
+        }
         if (left) {
             std::printf("\n%s not searched%s\n", count_of(left, "task").c_str(),
                 options.run.session.finish ? ": --finish compares what was measured before."

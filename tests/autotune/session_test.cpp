@@ -152,15 +152,72 @@ TEST_F(SessionTest, WhatIsFinishedIsLeftAlone) {
     budget.evaluations = 16;
     Journal j = journal("again.db");
     const std::vector<SessionTask> tasks = copies(2);
-    run({tasks[0]}, j, budget);
+    EXPECT_FALSE(run({tasks[0]}, j, budget)[0].before);
+    const Config winner = j.finished(1).winner;
     int touched = 0;
     measurer.event = [&](const std::string &, const Config &) { touched++; };
-    budget.evaluations = 64;
-    const std::vector<TuneResult> results = run({tasks[0]}, j, budget);
+    Budget time;
+    time.seconds = 60;
+    for (const Budget &again : {budget, time, Budget()}) {
+        const TuneResult result = run({tasks[0]}, j, again)[0];
+        EXPECT_TRUE(result.before);
+        EXPECT_EQ(result.winner.config, winner);
+        EXPECT_EQ(result.evaluations, 16u);
+    }
     EXPECT_EQ(touched, 0);
-    EXPECT_EQ(results[0].winner.config, j.finished(1).winner);
-    run(tasks, j, budget);
+    const std::vector<TuneResult> both = run(tasks, j, budget);
     EXPECT_GT(touched, 0) << "the other one was open";
+    EXPECT_TRUE(both[0].before);
+    EXPECT_FALSE(both[1].before);
+}
+
+TEST_F(SessionTest, AFinishedTaskIsSearchedOnWithALargerBudget) {
+    Budget budget;
+    Journal j = journal("larger.db"), once = journal("once.db");
+    const std::vector<SessionTask> tasks = copies(2);
+    budget.evaluations = 16;
+    run(tasks, j, budget);
+    budget.evaluations = 64;
+    for (const TuneResult &result : run(tasks, j, budget)) {
+        EXPECT_FALSE(result.before);
+        EXPECT_EQ(result.evaluations, 64u);
+    }
+    run(tasks, once, budget);
+    for (const auto &[id, task] : j.tasks()) {
+        EXPECT_TRUE(synthetic::same(j.trials(id, "search"), once.trials(id, "search")));
+        EXPECT_TRUE(synthetic::same(j.trials(id, "final"), once.trials(id, "final"))) << "the winner of fewer is no winner of more";
+        EXPECT_EQ(j.finished(id).winner, once.finished(id).winner);
+    }
+    // The whole space has 189 points: a budget above that asks for nothing more than they.
+    budget.evaluations = 1000;
+    run(tasks, j, budget);
+    for (const TuneResult &result : run(tasks, j, budget)) EXPECT_TRUE(result.before);
+    // Of a time that is over the searches recorded before are not lost.
+    budget.evaluations = 64;
+    Journal k = journal("late.db");
+    run(tasks, k, budget);
+    budget.evaluations = 189;
+    budget.seconds = 1e-9;
+    for (const TuneResult &result : run(tasks, k, budget)) {
+        EXPECT_TRUE(result.before);
+        EXPECT_EQ(result.evaluations, 64u);
+    }
+}
+
+TEST_F(SessionTest, AFinishedTaskTriesAConfigurationThatItLacks) {
+    const std::vector<SessionTask> tasks = copies(1, "given");
+    Journal j = journal("given.db");
+    SessionOptions options;
+    const auto tried = [&](const Config &config) {
+        options.start = {config};
+        const TuneResult result = run_session(tasks, builder, measurer, j, options, stop)[0];
+        EXPECT_TRUE(j.finished(1).done);
+        return std::make_pair(result.before, j.trials(1, "search").size());
+    };
+    EXPECT_EQ(tried({{"rows", 8}}), std::make_pair(false, size_t{1}));
+    EXPECT_EQ(tried({{"rows", 8}}), std::make_pair(true, size_t{1}));
+    EXPECT_EQ(tried({{"rows", 8}, {"panel", 64}}), std::make_pair(false, size_t{2}));
+    EXPECT_EQ(j.finished(1).winner.at("panel"), 64) << "compared with what was tried before";
 }
 
 TEST_F(SessionTest, ATaskWhoseDefaultFailsEndsAlone) {

@@ -45,6 +45,9 @@ TEST_F(TuneRun, FindsAWinnerAndKeepsTheJournal) {
     ASSERT_EQ(resumed.code, 0) << resumed.err;
     EXPECT_EQ(json::parse(resumed.out)["tasks"].at(0)["result"]["config"], result["result"]["config"]);
 
+    EXPECT_TRUE(json::parse(resumed.out)["tasks"].at(0)["result"]["finished_before"]);
+    EXPECT_THAT(gdn(small("--search exhaustive --resume --time 1m")).out, HasSubstr("1 task finished before and left alone"));
+
     const Outcome other = gdn(small("--search random --seed 3 --resume"));
     EXPECT_NE(other.code, 0) << "another search than the journal's";
     EXPECT_THAT(other.err, HasSubstr("search"));
