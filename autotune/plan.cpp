@@ -71,7 +71,14 @@ std::vector<SessionTask> plan_tasks(const std::vector<Kernel> &kernels, const Pl
                 why = "no shape that was given belongs to " + kernel.name;
                 continue;
             }
-            const std::vector<std::string> parameters = request.parameters.empty() ? searched_parameters(kernel, shapes) : request.parameters;
+            std::vector<std::string> parameters = request.parameters.empty() ? searched_parameters(kernel, shapes) : request.parameters;
+            for (const auto &[name, list] : request.values) {
+                if (list.size() < 2 || std::count(parameters.begin(), parameters.end(), name)) continue;
+                if (!request.parameters.empty()) {
+                    throw Error("the parameter " + name + " is given several values, but is not among the parameters to search");
+                }
+                parameters.push_back(name);
+            }
             if (parameters.empty()) {
                 why = "nothing of " + kernel.name + " can be varied";
                 continue;

@@ -14,7 +14,7 @@ struct PlanRequest {
     std::vector<LengthClass> classes;        // empty: all of the family
     std::vector<std::string> shapes;         // texts of parse_shapes(); empty: default_shapes()
     int threads = 1;                         // of default shapes
-    std::map<std::string, std::vector<int>> values;  // restrictions
+    std::map<std::string, std::vector<int>> values;  // restrictions; what has several is searched
     std::vector<std::string> parameters;     // searched; empty: those that the shapes can show, see searched_parameters()
     Config base;                             // of parameters that are not searched, where not the space's default
     std::string searcher = "auto";

@@ -316,6 +316,23 @@ TEST(Plan, ThreadsAndRaggedLengthsBringTheirParameters) {
     for (const char *name : {"task_grain", "v_slice_min", "tail_steps"}) EXPECT_THAT(names(tasks[0].task.space), Contains(name));
 }
 
+TEST(Plan, WhatIsGivenSeveralValuesIsSearched) {
+    PlanRequest r = request("core_chunk_channel_tied_128x128");
+    r.values = {{"task_grain", {0, 1, 2}}, {"v_slice_min", {16}}};  // one thread shows neither
+    for (const SessionTask &t : plan_tasks(kernels(), r)) {
+        EXPECT_THAT(names(t.task.space), Contains("task_grain"));
+        EXPECT_THAT(names(t.task.space), Contains("rows")) << "besides what the shapes show";
+        for (const Parameter &p : t.task.space.parameters()) {
+            if (p.name == "task_grain") EXPECT_THAT(p.values, ElementsAre(0, 1, 2));
+            if (p.name == "v_slice_min") EXPECT_THAT(p.values, ElementsAre(16));
+        }
+    }
+    r.parameters = {"rows"};
+    EXPECT_THAT(refusal(r), HasSubstr("task_grain"));
+    r.values = {{"task_grain", {1}}};
+    EXPECT_THAT(names(plan_tasks(kernels(), r).at(0).task.space), ElementsAre("rows"));
+}
+
 TEST(Plan, ConfigurationsAreComplete) {
     PlanRequest r = request("core_chunk_channel_tied_128x128");
     r.parameters = {"rows"};
