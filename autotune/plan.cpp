@@ -51,6 +51,18 @@ std::vector<Shape> shapes_of(const Kernel &kernel, LengthClass c, const PlanRequ
     return shapes;
 }
 
+/// Names in those of the configurations that are points of the kernel's space, over this base.
+std::vector<std::string> named_by(const std::vector<Config> &configs, const Kernel &kernel, const Config &base, std::string *why) {
+    std::vector<std::string> names;
+    for (const Config &config : configs) {
+        Config whole = config;
+        whole.insert(base.begin(), base.end());
+        if (points_of(kernel.space, {whole}, why).empty()) continue;
+        for (const auto &[name, value] : config) names.push_back(name);
+    }
+    return names;
+}
+
 }  // namespace
 
 std::vector<SessionTask> plan_tasks(const std::vector<Kernel> &kernels, const PlanRequest &request) {
@@ -71,7 +83,15 @@ std::vector<SessionTask> plan_tasks(const std::vector<Kernel> &kernels, const Pl
                 why = "no shape that was given belongs to " + kernel.name;
                 continue;
             }
-            std::vector<std::string> parameters = request.parameters.empty() ? searched_parameters(kernel, shapes) : request.parameters;
+            // What is not searched stays at the base; a base outside the space is found here.
+            Config base = kernel.space.config(kernel.space.default_point());
+            for (const auto &[name, value] : request.base) base[name] = value;
+            kernel.space.point(base);
+            std::vector<std::string> parameters = request.parameters;
+            if (parameters.empty()) {
+                parameters =
+                    request.configs.empty() ? searched_parameters(kernel, shapes) : named_by(request.configs, kernel, base, &unfit);
+            }
             for (const auto &[name, list] : request.values) {
                 if (list.size() < 2 || std::count(parameters.begin(), parameters.end(), name)) continue;
                 if (!request.parameters.empty()) {
@@ -91,15 +111,12 @@ std::vector<SessionTask> plan_tasks(const std::vector<Kernel> &kernels, const Pl
             t.task.length_class = c;
             t.task.shapes = shapes;
             t.task.default_config = kernel.space.config(kernel.space.default_point());
-            // What is not searched stays at the base; a base outside the space is found here.
-            Config base = t.task.default_config;
-            for (const auto &[name, value] : request.base) base[name] = value;
-            kernel.space.point(base);
             std::map<std::string, std::vector<int>> values;
             for (const auto &[name, value] : request.base) values[name] = {value};
             for (const std::string &name : parameters) values.erase(name);
             for (const auto &[name, list] : request.values) values[name] = list;
             t.task.space = kernel.space.restricted(values).with_parameters(parameters);
+            if (!request.configs.empty() && points_of(t.task.space, request.configs, &unfit).empty()) continue;
             t.task.kernel_arguments = kernel.arguments;
             t.task.searcher = request.searcher;
             t.task.seed = request.seed;

@@ -16,6 +16,7 @@ struct PlanRequest {
     int threads = 1;                         // of default shapes
     std::map<std::string, std::vector<int>> values;  // restrictions; what has several is searched
     std::vector<std::string> parameters;     // searched; empty: those that the shapes can show, see searched_parameters()
+    std::vector<Config> configs;             // to be tried: where there are some, `parameters` empty means those that they name
     Config base;                             // of parameters that are not searched, where not the space's default
     std::string searcher = "auto";
     uint64_t seed = 1;

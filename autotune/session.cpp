@@ -14,24 +14,19 @@ namespace {
 // What a final phase may take.
 constexpr double kFinalSeconds = 4;
 
-/// The points that these configurations are in this space.
-std::vector<Point> points_of(const Space &space, const std::vector<Config> &configs) {
+}  // namespace
+
+std::vector<Point> points_of(const Space &space, const std::vector<Config> &configs, std::string *why) {
     std::vector<Point> points;
     for (const Config &config : configs) {
-        Config known;
-        for (const Parameter &p : space.parameters()) {
-            if (const auto it = config.find(p.name); it != config.end()) known[p.name] = it->second;
-        }
         try {
-            points.push_back(space.point(known));
-        } catch (const Error &) {
-            // another kernel's configuration: not a point here
+            points.push_back(space.point(config));
+        } catch (const Error &error) {
+            if (why) *why = error.what();
         }
     }
     return points;
 }
-
-}  // namespace
 
 double weight_of(const Kernel &kernel) {
     static const std::map<std::string, double> kShares = {{"core_chunk", 1}, {"core_step", 1}, {"core_pending", 1}, {"core_block", 0.3},

@@ -13,6 +13,10 @@ struct SessionTask {
     double weight = 1;  // share of a model's time that goes through this kernel, relative to the other tasks
 };
 
+/// Those of the configurations, absent parameters at their defaults, that are points of the space. `why`: what is wrong with the last
+/// other one.
+std::vector<Point> points_of(const Space &space, const std::vector<Config> &configs, std::string *why = nullptr);
+
 /// Rough share of a layer's time: what a gain of a kernel is worth to its user. Decoding and prefill count alike.
 double weight_of(const Kernel &kernel);
 

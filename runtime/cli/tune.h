@@ -2,6 +2,7 @@
 #pragma once
 #include <string>
 
+#include "autotune/status.h"
 #include "command.h"
 
 namespace gdn::cli {
@@ -20,6 +21,15 @@ void add_path_options(CLI::App &app, TunePaths &paths);
 /// needs none. What measures asks for the worker too.
 void find_paths(TunePaths &paths);
 void require_worker(const TunePaths &paths);
+
+/// What is wrong with what a user wrote is the user's to mend.
+template <class What> auto checked(const What &what) {
+    try {
+        return what();
+    } catch (const tune::Error &error) {
+        throw Failure(kExitUsage, error.what());
+    }
+}
 
 void add_doctor(CLI::App &app);
 void add_tune_run(CLI::App &tune);  // run, list, replay

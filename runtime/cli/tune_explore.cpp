@@ -145,15 +145,6 @@ void write_folder(const ReportInput &input, const std::string &folder, bool json
     write(input, files, json);
 }
 
-/// What is wrong with an experiment is its writer's to mend.
-template <class What> auto checked(const What &what) {
-    try {
-        return what();
-    } catch (const Error &error) {
-        throw Failure(kExitUsage, error.what());
-    }
-}
-
 /// The tasks of one run.
 std::vector<SessionTask> tasks_of(const Experiment &experiment, const ExperimentRun &run, const std::vector<Kernel> &kernels) {
     PlanRequest request;

@@ -76,14 +76,15 @@ std::vector<SessionTask> planned(Options &options) {
     if (options.all != options.request.globs.empty()) {
         throw Failure(kExitUsage, "name kernels (a glob of `gdn kernels`), or give --all");
     }
-    for (const std::string &name : options.classes) options.request.classes.push_back(length_class_of(name));
+    for (const std::string &name : options.classes) options.request.classes.push_back(checked([&] { return length_class_of(name); }));
     for (const std::string &text : options.values) {
         const size_t equals = text.find('=');
         if (equals == std::string::npos) throw Failure(kExitUsage, "--values \"" + text + "\", expected name=1,2,3");
         options.request.values[text.substr(0, equals)] = numbers(text.substr(equals + 1));
     }
-    for (const std::string &text : options.configs) options.run.session.start.push_back(parse_config(text));
-    if (!options.base.empty()) options.request.base = parse_config(options.base);
+    for (const std::string &text : options.configs) options.request.configs.push_back(checked([&] { return parse_config(text); }));
+    options.run.session.start = options.request.configs;
+    if (!options.base.empty()) options.request.base = checked([&] { return parse_config(options.base); });
     if (!options.shard.empty()) {
         int end = 0;
         if (std::sscanf(options.shard.c_str(), "%d/%d%n", &options.request.shard, &options.request.shards, &end) != 2 ||
@@ -106,6 +107,10 @@ std::vector<SessionTask> planned(Options &options) {
         }
     }
     if (tasks.empty()) throw Failure(kExitUsage, why);
+    for (const Config &config : options.request.configs) {
+        const auto has = [&](const SessionTask &task) { return !points_of(task.task.space, {config}, &why).empty(); };
+        if (std::none_of(tasks.begin(), tasks.end(), has)) throw Failure(kExitUsage, why);
+    }
     return tasks;
 }
 
@@ -326,7 +331,7 @@ void replay(Options &options) {
     ordered_json list = ordered_json::array();
     bool right = true;
     for (const SessionTask &t : tasks) {
-        const Config config = t.kernel.space.config(t.kernel.space.point(wish));
+        const Config config = t.task.space.config(t.task.space.point(wish));
         const std::vector<Built> built = builder->build({{&t.kernel, t.task.default_config}, {&t.kernel, config}}, {}, &interrupt_flag());
         check_interrupt();
         if (built[0].status != Status::kOk) throw Failure(kExitFailure, t.task.kernel + ": the default could not be built: " + built[0].error);
@@ -449,10 +454,9 @@ void add_tune_run(CLI::App &tune) {
         command.add_option("--rounds", options->request.rounds, "Timed rounds of a batch")->check(CLI::Range(3, 1000))->capture_default_str();
         command.add_option("--journal", options->run.journal, "SQLite file that keeps every measurement")->capture_default_str();
         command.add_flag("--resume", options->run.resume, "Go on with the journal");
-        command
-            .add_flag(
-                "--finish", session.finish, "Search nothing: go on with the journal to the final comparisons, as after gdn tune merge")
-            ->excludes(ask_tell);
+        command.add_flag(
+            "--finish", session.finish, "Search nothing: go on with the journal to the final comparisons, as after gdn tune merge");
+        ask_tell->excludes("--config")->excludes("--finish");
         command.add_option("--shard", options->shard, "i/n: only this share of the candidates, see gdn tune merge");
         command.add_option("--jobs", options->run.jobs, "Compilers at a time [CPUs]")->check(CLI::NonNegativeNumber);
         command.add_flag("--force", options->run.force, "Measure on a machine that gdn doctor finds unfit; the results carry a mark");

@@ -16,6 +16,7 @@ using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
+using ::testing::UnorderedElementsAre;
 
 const std::vector<Kernel> &kernels() {
     static const std::vector<Kernel> list = list_kernels(GDN_GENERATOR, GDN_SOURCE_DIR "/generators/kernels.json");
@@ -331,6 +332,35 @@ TEST(Plan, WhatIsGivenSeveralValuesIsSearched) {
     EXPECT_THAT(refusal(r), HasSubstr("task_grain"));
     r.values = {{"task_grain", {1}}};
     EXPECT_THAT(names(plan_tasks(kernels(), r).at(0).task.space), ElementsAre("rows"));
+}
+
+TEST(Plan, WhatAConfigurationNamesIsSearched) {
+    PlanRequest r = request("core_*_channel_tied_128x128*");
+    r.configs = {Config{{"fetch_lines", 4}, {"task_grain", 2}}};  // one thread does not show the second
+    const std::vector<SessionTask> tasks = plan_tasks(kernels(), r);
+    for (const SessionTask &t : tasks) {
+        EXPECT_EQ(t.kernel.family, "core_chunk") << "others have no such point";
+        EXPECT_THAT(names(t.task.space), UnorderedElementsAre("fetch_lines", "task_grain"));
+        const std::vector<Point> points = points_of(t.task.space, r.configs);
+        ASSERT_EQ(points.size(), 1u);
+        Config expected = t.task.default_config;
+        expected["fetch_lines"] = 4, expected["task_grain"] = 2;
+        EXPECT_EQ(t.task.space.config(points[0]), expected);
+    }
+    EXPECT_FALSE(tasks.empty());
+    r = request("core_chunk_channel_tied_128x128");
+    r.configs = {Config{{"rows", 3}}};
+    EXPECT_THAT(refusal(r), HasSubstr("3 is none of them"));
+    r.configs = {Config{{"rose", 8}}};
+    EXPECT_THAT(refusal(r), HasSubstr("rose"));
+    r.configs = {Config{{"rows", 2}}};
+    r.base = {{"state_rows", 2}, {"rows", 4}};
+    const Space space = plan_tasks(kernels(), r).at(0).task.space;
+    const Config config = space.config(points_of(space, r.configs).at(0));
+    EXPECT_EQ(config.at("rows"), 2);
+    EXPECT_EQ(config.at("state_rows"), 2);
+    r.parameters = {"cols"};
+    EXPECT_THAT(refusal(r), HasSubstr("2 is none of them")) << "rows are none of those to search";
 }
 
 TEST(Plan, ConfigurationsAreComplete) {

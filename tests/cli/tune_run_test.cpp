@@ -8,14 +8,16 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "autotune/db/journal.h"
 #include "program.h"
 #include "support/folder.h"
 
 namespace gdn_test {
 namespace {
 
-using ::testing::HasSubstr;
 using nlohmann::json;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 namespace fs = std::filesystem;
 
 class TuneRun : public ::testing::Test {
@@ -51,6 +53,20 @@ TEST_F(TuneRun, FindsAWinnerAndKeepsTheJournal) {
     const Outcome other = gdn(small("--search random --seed 3 --resume"));
     EXPECT_NE(other.code, 0) << "another search than the journal's";
     EXPECT_THAT(other.err, HasSubstr("search"));
+}
+
+TEST_F(TuneRun, TimesTheConfigurationThatIsGiven) {
+    const Outcome outcome = gdn(small("--config sums:1 --json"));
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_EQ(json::parse(outcome.out)["tasks"].at(0)["result"]["evaluations"], 1);
+    const auto tried = [&](const std::string &phase) {
+        std::vector<std::string> configs;
+        for (const gdn::tune::Trial &trial : gdn::tune::Journal::open(journal(), true).trials(1, phase))
+            configs.push_back(gdn::tune::text_of(trial.config));
+        return configs;
+    };
+    EXPECT_THAT(tried("search"), ElementsAre("abreast:2,sums:1"));
+    EXPECT_THAT(tried("final"), ElementsAre("abreast:2,sums:2", "abreast:2,sums:1"));
 }
 
 TEST_F(TuneRun, InterruptKeepsTheJournal) {
@@ -100,6 +116,12 @@ TEST_F(TuneRun, BadInputSaysWhatAndChangesNothing) {
     refused("tune run gated_norm_f32_f32 --target x86_avx2 --values sums=3", 2, "3 is none of them");
     refused("tune run gated_norm_f32_f32 --target x86_avx2 --values some=3", 2, "some");
     refused("tune run gated_norm_f32_f32 --target x86_avx2 --values sums=x", 2, "is no whole number");
+    refused("tune run gated_norm_f32_f32 --target x86_avx2 --config nosuch:5", 2, "has no parameter nosuch");
+    refused("tune run gated_norm_f32_f32 --target x86_avx2 --config sums:1 --config sums:3", 2, "3 is none of them");
+    refused("tune run gated_norm_f32_f32 --target x86_avx2 --config sums:1 --parameters abreast", 2, "1 is none of them");
+    refused("tune run gated_norm_f32_f32 --target x86_avx2 --config sums:4", 2, "breaks the constraint");
+    refused("tune run gated_norm_f32_f32 --target x86_avx2 --config sums", 2, "name:value");
+    refused("tune run gated_norm_f32_f32 --target x86_avx2 --class sometimes", 2, "sometimes");
     refused("tune run gated_norm_f32_f32 --target x86_avx2 --time soon", 2, "soon");
     refused("tune run gated_norm_f32_f32 --target x86_avx2 --shard 4/4", 2, "4/4");
     refused("tune run gated_norm_f32_f32 --target x86_avx2 --shard 0/4x", 2, "0/4x");
