@@ -14,6 +14,15 @@ namespace {
 // What a final phase may take.
 constexpr double kFinalSeconds = 4;
 
+/// What a session knows of a task before it begins, and how far its search has come since.
+struct Search {
+    std::vector<Point> start;
+    Budget budget;
+    uint64_t goal = 0;      // of evaluations; 0: not known
+    uint64_t recorded = 0;  // before
+    uint64_t tried = 0;     // recorded ones, which take no time, among them
+};
+
 }  // namespace
 
 std::vector<Point> points_of(const Space &space, const std::vector<Config> &configs, std::string *why) {
@@ -80,28 +89,56 @@ std::vector<TuneResult> run_session(const std::vector<SessionTask> &tasks, Build
             return false;
         }
     };
-    std::vector<std::vector<Point>> first(tasks.size());
+    std::vector<Search> searches(tasks.size());
     for (size_t i = 0; i < tasks.size(); i++) {
         const Task &task = tasks[i].task;
         const int64_t id = journal.task(task);
         const bool done = journal.finished(id).done;
         std::set<Config> recorded;
         for (const Trial &trial : journal.trials(id, "search")) recorded.insert(trial.config);
-        first[i] = points_of(task.space, options.start);
-        const bool more =
-            (options.budget.evaluations && goal(task, options.budget) > recorded.size()) ||
-            std::any_of(first[i].begin(), first[i].end(), [&](const Point &p) { return !recorded.count(task.space.config(p)); });
+        Search &s = searches[i];
+        s.start = points_of(task.space, options.start);
+        s.budget = options.budget;
+        if (task.searcher == "given" && (!s.budget.evaluations || s.budget.evaluations > s.start.size())) {
+            s.budget.evaluations = s.start.size();
+        }
+        s.goal = goal(task, s.budget);
+        s.recorded = recorded.size();
+        const bool more = (s.budget.evaluations && s.goal > s.recorded) || std::any_of(s.start.begin(), s.start.end(), [&](const Point &p) {
+            return !recorded.count(task.space.config(p));
+        });
         state[i].weight = tasks[i].weight;
         state[i].exhausted = options.finish || (done && !more);
         state[i].finished = state[i].exhausted && (done || recorded.empty());
         // What it has stands even if its turn does not come.
         if (done) attempt(i, [&] { return finish(task, tasks[i].kernel, builder, measurer, journal, {}, stop); });
     }
+    // The budget's, or less where it is known what is to come: as long for each evaluation as those that this call has measured took.
+    const auto seconds_left = [&]() -> double {
+        const double elapsed = now() - start;
+        double seconds = options.budget.seconds > 0 ? std::max(0.0, options.budget.seconds - elapsed) : INFINITY;
+        double finals = 0;
+        uint64_t measured = 0, ahead = 0;
+        bool known = !options.budget.no_gain;
+        for (size_t i = 0; i < tasks.size(); i++) {
+            const Search &s = searches[i];
+            measured += s.tried - std::min(s.tried, s.recorded);
+            if (!state[i].finished) finals += kFinalSeconds;
+            if (state[i].exhausted) continue;
+            known &= s.goal > 0;
+            ahead += s.goal - std::min(s.goal, std::max(s.tried, s.recorded));
+        }
+        if (known && measured) seconds = std::min(seconds, elapsed / static_cast<double>(measured) * static_cast<double>(ahead) + finals);
+        return std::isfinite(seconds) ? seconds : -1;
+    };
     const bool whole = tasks.size() == 1;  // no need to cut its search
     const auto reporter = [&](size_t i) {
         return [&, i](Progress progress) {
-            if (!whole && progress.phase == "search") progress.of = options.budget.evaluations;  // the goal is not the slice
-            progress.seconds_left = options.budget.seconds > 0 ? std::max(0.0, options.budget.seconds - (now() - start)) : -1;
+            if (progress.phase == "search") {
+                searches[i].tried = std::max(searches[i].tried, progress.evaluations);
+                progress.of = searches[i].goal;  // which is not the slice's
+            }
+            progress.seconds_left = seconds_left();
             if (options.progress) options.progress(i, progress);
         };
     };
@@ -114,14 +151,15 @@ std::vector<TuneResult> run_session(const std::vector<SessionTask> &tasks, Build
             const size_t i = static_cast<size_t>(next);
             const SessionTask &t = tasks[i];
             TaskProgress &s = state[i];
-            Budget budget = options.budget;
+            Budget budget = searches[i].budget;
             budget.seconds = std::isfinite(left()) ? std::max(left(), 0.001) : 0;
             if (!whole) {
                 const uint64_t slice = s.evaluations + 2 * std::max<size_t>(t.task.batch, 1);
-                budget.evaluations = options.budget.evaluations ? std::min(options.budget.evaluations, slice) : slice;
+                budget.evaluations = budget.evaluations ? std::min(budget.evaluations, slice) : slice;
             }
+            const std::vector<Point> &points = searches[i].start;
             const auto searcher =
-                t.task.searcher == "given" ? make_given(first[i]) : make_searcher(t.task.searcher, t.task.space, t.task.seed, first[i]);
+                t.task.searcher == "given" ? make_given(points) : make_searcher(t.task.searcher, t.task.space, t.task.seed, points);
             if (!attempt(i, [&] { return search(t.task, t.kernel, *searcher, builder, measurer, journal, budget, reporter(i), stop); })) continue;
             const TuneResult &result = results[i];
             s.before = s.best;
@@ -129,8 +167,8 @@ std::vector<TuneResult> run_session(const std::vector<SessionTask> &tasks, Build
             s.last_slice = result.evaluations - s.evaluations;
             s.evaluations = result.evaluations;
             // The search ended by itself before its slice was over, or had no more to ask.
-            s.exhausted =
-                whole || s.evaluations < budget.evaluations || (options.budget.evaluations && s.evaluations >= options.budget.evaluations);
+            const uint64_t most = searches[i].budget.evaluations;
+            s.exhausted = whole || s.evaluations < budget.evaluations || (most && s.evaluations >= most);
         }
         for (size_t i = 0; i < tasks.size() && !stop; i++) {
             TaskProgress &s = state[i];

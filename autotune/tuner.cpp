@@ -261,7 +261,6 @@ TuneResult search(const Task &task, const Kernel &kernel, Searcher &searcher, Bu
         p.of = goal(task, budget);
         p.best = result.winner.cost.value;
         p.best_config = result.winner.config;
-        if (budget.seconds > 0) p.seconds_left = std::max(0.0, budget.seconds - (now() - start));
         progress(p);
     };
     const auto spent = [&] {

@@ -23,7 +23,7 @@ struct Progress {
     uint64_t evaluations = 0, of = 0;  // `of` 0: unknown
     double best = 1;                   // cost of the best so far
     Config best_config;
-    double seconds_left = -1;          // -1: unknown
+    double seconds_left = -1;          // of the session; -1: unknown
     std::string phase;                 // "search", "final"
 };
 

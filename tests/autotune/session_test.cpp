@@ -282,6 +282,45 @@ TEST_F(SessionTest, FinishingLeavesWhatHasNoTrials) {
     EXPECT_FALSE(j.finished(j.task(tasks[1].task)).done);
 }
 
+TEST_F(SessionTest, TimeLeftIsKnownWhereTheEndIs) {
+    std::vector<Progress> searching;
+    SessionOptions options;
+    options.progress = [&](size_t, const Progress &p) {
+        if (p.phase == "search") searching.push_back(p);
+    };
+    const auto of = [&](const std::string &searcher, Journal &j, const Budget &budget) {
+        searching.clear();
+        options.budget = budget;
+        run_session(copies(2, searcher), builder, measurer, j, options, stop);
+        ASSERT_FALSE(searching.empty());
+    };
+    Budget budget;
+    budget.evaluations = 32;
+    Journal j = journal("left.db");
+    of("random", j, budget);
+    EXPECT_EQ(searching.front().seconds_left, -1) << "nothing is measured yet";
+    EXPECT_GE(searching.back().seconds_left, 0);
+    EXPECT_EQ(searching.back().of, 32u);
+    budget.evaluations = 48;
+    of("random", j, budget);
+    const auto fresh = std::find_if(searching.begin(), searching.end(), [](const Progress &p) { return p.evaluations > 32; });
+    ASSERT_NE(fresh, searching.end());
+    EXPECT_GE(fresh->seconds_left, 0);
+    for (auto p = searching.begin(); p != fresh; ++p) EXPECT_EQ(p->seconds_left, -1) << "what is read back took no time";
+    Journal whole = journal("whole.db");
+    of("exhaustive", whole, {});
+    EXPECT_EQ(searching.back().of, 189u);
+    EXPECT_GE(searching.back().seconds_left, 0);
+    budget = {};
+    budget.no_gain = 20;
+    Journal open = journal("open.db");
+    of("random", open, budget);
+    for (const Progress &p : searching) {
+        EXPECT_EQ(p.of, 0u);
+        EXPECT_EQ(p.seconds_left, -1);
+    }
+}
+
 TEST_F(SessionTest, StopMarksAllResults) {
     measurer.event = [&](const std::string &, const Config &) { stop = true; };
     Journal j = journal("stopped.db");
