@@ -363,8 +363,11 @@ TEST(Plan, WhatIsGivenSeveralValuesIsSearched) {
         EXPECT_THAT(names(t.task.space), Contains("task_grain"));
         EXPECT_THAT(names(t.task.space), Contains("rows")) << "besides what the shapes show";
         for (const Parameter &p : t.task.space.parameters()) {
-            if (p.name == "task_grain") EXPECT_THAT(p.values, ElementsAre(0, 1, 2));
-            if (p.name == "v_slice_min") EXPECT_THAT(p.values, ElementsAre(16));
+            if (p.name == "task_grain") {
+                EXPECT_THAT(p.values, ElementsAre(0, 1, 2));
+            } else if (p.name == "v_slice_min") {
+                EXPECT_THAT(p.values, ElementsAre(16));
+            }
         }
     }
     r.parameters = {"rows"};
