@@ -65,16 +65,8 @@ int next_task(const std::vector<TaskProgress> &tasks) {
 
 std::vector<TuneResult> run_session(const std::vector<SessionTask> &tasks, Builder &builder, Measurer &measurer, Journal &journal,
     const SessionOptions &options, const std::atomic<bool> &stop) {
-    const double start = now();
     std::vector<TuneResult> results(tasks.size());
     std::vector<TaskProgress> state(tasks.size());
-    // For the search: what has begun needs a final phase, and so will the next to begin.
-    const auto left = [&]() -> double {
-        if (options.budget.seconds <= 0) return INFINITY;
-        const auto begun = std::count_if(state.begin(), state.end(), [](const TaskProgress &s) { return s.last_slice > 0 && !s.finished; });
-        const double finals = begun ? kFinalSeconds * static_cast<double>(begun + 1) : std::min(kFinalSeconds, options.budget.seconds / 2);
-        return options.budget.seconds - (now() - start) - finals;
-    };
     // Puts what `step` returns among the results. False: it ended the task.
     const auto attempt = [&](size_t i, const auto &step) {
         try {
@@ -113,6 +105,14 @@ std::vector<TuneResult> run_session(const std::vector<SessionTask> &tasks, Build
         // What it has stands even if its turn does not come.
         if (done) attempt(i, [&] { return finish(task, tasks[i].kernel, builder, measurer, journal, {}, stop); });
     }
+    const double start = now();  // reading the journal back takes none of the budget
+    // For the search: what has begun needs a final phase, and so will the next to begin.
+    const auto left = [&]() -> double {
+        if (options.budget.seconds <= 0) return INFINITY;
+        const auto begun = std::count_if(state.begin(), state.end(), [](const TaskProgress &s) { return s.last_slice > 0 && !s.finished; });
+        const double finals = begun ? kFinalSeconds * static_cast<double>(begun + 1) : std::min(kFinalSeconds, options.budget.seconds / 2);
+        return options.budget.seconds - (now() - start) - finals;
+    };
     // The budget's, or less where it is known what is to come: as long for each evaluation as those that this call has measured took.
     const auto seconds_left = [&]() -> double {
         const double elapsed = now() - start;
