@@ -35,17 +35,18 @@ public:
     }
 
     void learn(const History &history, const Point &point, History::Score score) override {
-        const auto it = proposer_.find(point);
-        if (it != proposer_.end()) {
-            Arm &arm = *it->second;
+        if (Arm *const arm = answered(point)) {
             const auto better = std::distance(history.told().begin(), history.told().lower_bound(score));
             const double beaten = 1 - static_cast<double>(better) / static_cast<double>(history.told().size());
-            arm.credits.push_back(beaten * beaten);
-            if (arm.credits.size() > kWindow) arm.credits.pop_front();
-            arm.waiting--;
-            proposer_.erase(it);
+            arm->credits.push_back(beaten * beaten);
+            if (arm->credits.size() > kWindow) arm->credits.pop_front();
         }
         for (Arm &arm : arms_) arm.strategy->learn(history, point, score);
+    }
+
+    void forget(const Point &point) override {
+        answered(point);
+        for (Arm &arm : arms_) arm.strategy->forget(point);
     }
 
 private:
@@ -61,6 +62,17 @@ private:
             return mean + kCuriosity * std::sqrt(std::log(all_uses) / uses());
         }
     };
+
+    /// Who proposed the point and waits for it no longer; null: none of the arms.
+    Arm *answered(const Point &point) {
+        const auto it = proposer_.find(point);
+        if (it == proposer_.end()) return nullptr;
+        Arm *const arm = it->second;
+        arm->waiting--;
+        proposer_.erase(it);
+        return arm;
+    }
+
     std::vector<Arm> arms_;
     std::map<Point, Arm *> proposer_;
 };

@@ -6,7 +6,7 @@ namespace gdn::tune {
 
 History::Score History::tell(const Point &point, const Outcome &outcome) {
     const Score score = outcome.status == Status::kOk ? outcome.cost : std::numeric_limits<double>::infinity();
-    if (outcome.status != Status::kSkipped) told_.emplace(score, point);
+    told_.emplace(score, point);
     return score;
 }
 

@@ -19,8 +19,9 @@ public:
     bool asked(const Point &point) const { return asked_.count(point) != 0; }
     size_t asked_count() const { return asked_.size(); }
     void ask(const Point &point) { asked_.insert(point); }
+    /// Of anything but kSkipped, which says nothing of the point.
     Score tell(const Point &point, const Outcome &outcome);
-    /// Points told, best first; the earlier told first among equals. Without the skipped: they say nothing.
+    /// Points told, best first; the earlier told first among equals.
     const std::multimap<Score, Point> &told() const { return told_; }
 
     /// A valid point that was not asked for, each as likely; false when there is none left.

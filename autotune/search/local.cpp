@@ -45,6 +45,8 @@ public:
         neighbours_.clear();
     }
 
+    void forget(const Point &point) override { waiting_.erase(point); }
+
 private:
     bool wait_for(const Point &point) {
         waiting_.insert(point);

@@ -35,6 +35,7 @@ public:
     }
 
     void tell(const Point &point, const Outcome &outcome) override {
+        if (outcome.status == Status::kSkipped) return strategy_->forget(point);
         const History::Score score = history_.tell(point, outcome);
         strategy_->learn(history_, point, score);
     }

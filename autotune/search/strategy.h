@@ -13,6 +13,8 @@ public:
     virtual bool propose(History &history, Random &random, Point *point) = 0;
     /// Of every point that the history was told, whoever proposed it.
     virtual void learn(const History &, const Point &, History::Score) {}
+    /// Of every point that was skipped: nothing will be told of it.
+    virtual void forget(const Point &) {}
 };
 
 std::unique_ptr<Strategy> make_exhaustive();

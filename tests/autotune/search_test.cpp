@@ -317,35 +317,50 @@ public:
         return next_++ < last_;
     }
     void learn(const History &, const Point &, History::Score) override { learnt++; }
-    int next_, last_, learnt = 0;
+    void forget(const Point &) override { forgotten++; }
+    int next_, last_, learnt = 0, forgotten = 0;
+};
+
+// A bandit over the three thirds of a line.
+class Thirds {
+public:
+    Thirds() {
+        std::vector<int> values(3000);
+        for (int i = 0; i < 3000; i++) values[i] = i;
+        history = std::make_unique<History>(Space({{"x", Kind::kSchedule, values, 0}}, {}));
+        std::vector<std::unique_ptr<Strategy>> parts;
+        for (int i = 0; i < 3; i++) {
+            part.push_back(new Part(1000 * i, 1000 * (i + 1)));
+            parts.emplace_back(part.back());
+        }
+        bandit = make_bandit(std::move(parts));
+    }
+    // The next point, and which third it is of.
+    int propose(Point *point) {
+        EXPECT_TRUE(bandit->propose(*history, random, point));
+        history->ask(*point);
+        return (*point)[0] / 1000;
+    }
+    void learn(const Point &point, const Outcome &outcome) { bandit->learn(*history, point, history->tell(point, outcome)); }
+
+    std::unique_ptr<History> history;
+    Random random{1};
+    std::vector<Part *> part;
+    std::unique_ptr<Strategy> bandit;
 };
 
 TEST(Search, TheBanditFollowsWhatIsGood) {
-    std::vector<int> values(3000);
-    for (int i = 0; i < 3000; i++) values[i] = i;
-    const Space line({{"x", Kind::kSchedule, values, 0}}, {});
-    History history(line);
-    Random random(1);
-    std::vector<std::unique_ptr<Strategy>> parts;
-    std::vector<Part *> part;
-    for (int i = 0; i < 3; i++) {
-        part.push_back(new Part(1000 * i, 1000 * (i + 1)));
-        parts.emplace_back(part.back());
-    }
-    const auto bandit = make_bandit(std::move(parts));
+    Thirds thirds;
+    Point point;
     // First the last part is the best and one fails; then the first part is, and soon it proposes most.
     std::vector<std::vector<int>> proposals;
     for (int phase = 0; phase < 2; phase++) {
         std::vector<int> count(3);
         for (int i = 0; i < (phase ? 200 : 600); i++) {
-            Point point;
-            ASSERT_TRUE(bandit->propose(history, random, &point));
-            history.ask(point);
-            const int from = point[0] / 1000;
+            const int from = thirds.propose(&point);
             count[from]++;
-            const double cost = from == (phase ? 0 : 2) ? 1 + 0.1 * random.unit() - phase : 2 + 0.1 * random.unit();
-            const Outcome outcome = from == 1 ? Outcome{Status::kCrashed, 0} : Outcome{Status::kOk, cost};
-            bandit->learn(history, point, history.tell(point, outcome));
+            const double cost = from == (phase ? 0 : 2) ? 1 + 0.1 * thirds.random.unit() - phase : 2 + 0.1 * thirds.random.unit();
+            thirds.learn(point, from == 1 ? Outcome{Status::kCrashed, 0} : Outcome{Status::kOk, cost});
         }
         proposals.push_back(count);
     }
@@ -353,7 +368,43 @@ TEST(Search, TheBanditFollowsWhatIsGood) {
     EXPECT_GT(proposals[0][0], 3);
     EXPECT_GT(proposals[0][1], 3);
     EXPECT_GT(proposals[1][0], 100);
-    for (const Part *p : part) EXPECT_EQ(p->learnt, 800);
+    for (const Part *p : thirds.part) EXPECT_EQ(p->learnt, 800);
+}
+
+// A share of the candidates: most points are skipped, the very first among them, and say nothing of who proposed them.
+TEST(Search, TheBanditLearnsNothingFromSkippedPoints) {
+    Thirds thirds;
+    Point point;
+    std::vector<int> told(3);
+    for (int i = 0; i < 800; i++) {
+        const int from = thirds.propose(&point);
+        if (i % 4 != 3) {
+            thirds.bandit->forget(point);
+        } else {
+            thirds.learn(point, {Status::kOk, (from == 2 ? 1 : 2) + 0.1 * thirds.random.unit()});
+            told[from]++;
+        }
+    }
+    EXPECT_GT(told[2], 160) << told[0] << " " << told[1];
+    EXPECT_GT(told[0], 1);
+    EXPECT_GT(told[1], 1);
+    for (const Part *p : thirds.part) {
+        EXPECT_EQ(p->learnt, 200);
+        EXPECT_EQ(p->forgotten, 600);
+    }
+}
+
+// The same through a searcher: who proposes goes on, since nothing is known against it.
+TEST(Search, SkippedPointsAreNoFailures) {
+    const Surface &surface = surfaces()[0];
+    const Point start = surface.space.default_point();
+    const auto searcher = make_searcher("auto", surface.space, 1, {start});
+    EXPECT_EQ(searcher->ask(1), std::vector<Point>{start});
+    searcher->tell(start, {Status::kOk, 1});
+    for (const Point &neighbour : surface.space.neighbours(start)) {
+        EXPECT_EQ(searcher->ask(1), std::vector<Point>{neighbour});
+        searcher->tell(neighbour, {Status::kSkipped, 0});
+    }
 }
 
 TEST(Search, TheBanditPassesOverWhatHasNoMore) {
