@@ -25,6 +25,7 @@
 #include "autotune/build/fnv.h"
 #include "autotune/build/process.h"
 #include "autotune/clock.h"
+#include "autotune/data/files.h"
 #include "autotune/machine.h"
 
 namespace gdn::tune {
@@ -35,7 +36,6 @@ using nlohmann::json;
 
 constexpr int kEntrySchema = 1;
 constexpr double kStartSeconds = 30;         // for a generator that is only asked who it is
-constexpr std::chrono::hours kLeftOver{1};   // work folders of killed builders that are older go
 constexpr uint64_t kFullBytes = 1ull << 20;  // a disk with less free space than that makes compilers fail
 constexpr size_t kMostWords = 2000;
 
@@ -135,12 +135,7 @@ public:
         fs::create_directories(folder_, error);
         if (error) throw Error("cannot make the folder of compiled candidates " + folder_ + ": " + error.message());
         WorkFolder can_be_written(folder_);
-        for (const fs::directory_entry &entry : fs::directory_iterator(folder_, error)) {
-            std::error_code gone;
-            const bool work = entry.path().filename().string().compare(0, 6, ".work.") == 0;
-            if (work && fs::file_time_type::clock::now() - entry.last_write_time(gone) > kLeftOver && !gone)
-                fs::remove_all(entry.path(), gone);
-        }
+        remove_left_over(folder_, [](const std::string &name) { return name.compare(0, 6, ".work.") == 0; });
     }
 
     const std::string &folder() const { return folder_; }

@@ -1,6 +1,7 @@
 #include "autotune/data/files.h"
 
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
@@ -66,6 +67,16 @@ void replace_files(const Files &files) {
     } catch (...) {
         for (const auto &[path, text] : files) unlink(beside(path).c_str());
         throw;
+    }
+}
+
+void remove_left_over(const std::string &folder, const std::function<bool(const std::string &)> &being_made) {
+    constexpr std::chrono::hours kLeftOver{1};
+    std::error_code error;
+    for (const fs::directory_entry &entry : fs::directory_iterator(folder, error)) {
+        std::error_code gone;
+        if (!being_made(entry.path().filename().string())) continue;
+        if (fs::file_time_type::clock::now() - entry.last_write_time(gone) > kLeftOver && !gone) fs::remove_all(entry.path(), gone);
     }
 }
 

@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "autotune/build/process.h"
+#include "autotune/data/files.h"
 #include "autotune/machine.h"
 #include "autotune/measure/protocol.h"
 #include "autotune/measure/shapes.h"
@@ -202,6 +203,7 @@ private:
         std::error_code error;
         std::filesystem::create_directories(folder_, error);
         if (error) throw Error("the folder " + folder_ + " for references cannot be made: " + error.message());
+        remove_left_over(folder_, [](const std::string &name) { return name.find(".reference.") != std::string::npos; });
         ChildOptions options;
         options.argv = {worker_};
         options.stop = stop;

@@ -1,6 +1,7 @@
 // Measuring with the real worker: the library's own kernels, and candidates that misbehave in every way we can think of.
 #include "autotune/measure/measurer.h"
 
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -295,6 +296,24 @@ TEST_F(Measure, StopSkipsTheRest) {
         EXPECT_THAT(trials[0].error, HasSubstr("stopped"));
         measure(kernel, {});  // now the references are there
     }
+}
+
+// A worker that is killed while it writes a reference leaves what may be gigabytes: it goes after an hour.
+TEST_F(Measure, HalfReferencesGo) {
+    const Kernel kernel = kernel_named("core_step_channel_tied_64x64_kfirst");
+    if (kernel.family.empty()) GTEST_SKIP() << "no tuned kernel runs here";
+    const auto plant = [&](const std::string &name, int hours) {
+        const std::string path = folder_.file("data/" + name);
+        std::filesystem::create_directories(folder_.file("data"));
+        write_text(path, "x");
+        std::filesystem::last_write_time(path, std::filesystem::file_time_type::clock::now() - std::chrono::hours(hours));
+        return path;
+    };
+    const std::string half = plant("a.reference.123", 2), under_way = plant("b.reference.124", 0), whole = plant("c.reference", 2);
+    measure(kernel, {});
+    EXPECT_FALSE(std::filesystem::exists(half));
+    EXPECT_TRUE(std::filesystem::exists(under_way));
+    EXPECT_TRUE(std::filesystem::exists(whole));
 }
 
 // References are made once; a file that was damaged is made again, whatever was done to it.
