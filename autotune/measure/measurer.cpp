@@ -276,7 +276,10 @@ private:
                 trial.error = kStopped;
             }
             for (size_t s = 0; s < shapes.size(); s++) {
-                trial.anchor[s].assign(reference[s].begin(), reference[s].begin() + static_cast<std::ptrdiff_t>(trial.ns[s].size()));
+                // A stop may fall between the samples of a round, which not everybody has then.
+                const size_t both = std::min(trial.ns[s].size(), reference[s].size());
+                trial.ns[s].resize(both);
+                trial.anchor[s].assign(reference[s].begin(), reference[s].begin() + static_cast<std::ptrdiff_t>(both));
             }
             if (trial.status == Status::kOk) trial.cost = cost_of(trial);
             if (i) trials.push_back(trial);

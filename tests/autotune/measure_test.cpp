@@ -1,11 +1,13 @@
 // Measuring with the real worker: the library's own kernels, and candidates that misbehave in every way we can think of.
 #include "autotune/measure/measurer.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <thread>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -295,6 +297,35 @@ TEST_F(Measure, StopSkipsTheRest) {
         EXPECT_EQ(trials[0].config, apart.config);
         EXPECT_THAT(trials[0].error, HasSubstr("stopped"));
         measure(kernel, {});  // now the references are there
+    }
+}
+
+// A stop falls between any two samples, in rounds that run forwards and backwards.
+TEST_F(Measure, StopsWithinARound) {
+    const Kernel kernel = kernel_named("core_step_channel_tied_64x64_kfirst");
+    if (kernel.family.empty()) GTEST_SKIP() << "no tuned kernel runs here";
+    std::vector<Candidate> candidates(4, default_of(kernel));
+    for (size_t i = 1; i < candidates.size(); i++) candidates[i].built.hash = std::to_string(i);
+    MeasureOptions options = quick();
+    options.rounds = 1 << 30;
+    options.sample_seconds = 1e-6;
+    options.abandon = 1e9;
+    measure(kernel, {});  // now the references are there
+    for (int i = 0; i < 20; i++) {
+        std::atomic<bool> stop{false};
+        std::thread later([&stop, i] {
+            std::this_thread::sleep_for(std::chrono::milliseconds(60 + 10 * i));
+            stop = true;
+        });
+        const std::vector<Trial> trials = measurer_->measure(kernel, parse_shapes("T=1,H=2"), candidates[0], candidates, options, &stop);
+        later.join();
+        const std::vector<double> &anchor = trials[0].ns[0];
+        for (const Trial &trial : trials) {
+            EXPECT_EQ(trial.status, Status::kSkipped);
+            ASSERT_EQ(trial.ns[0].size(), trial.anchor[0].size());
+            ASSERT_LE(trial.anchor[0].size(), anchor.size());
+            EXPECT_TRUE(std::equal(trial.anchor[0].begin(), trial.anchor[0].end(), anchor.begin()));
+        }
     }
 }
 
