@@ -171,6 +171,12 @@ public:
         return list;
     }
 
+    std::string written_beside() const override {
+        const std::string output = Problem::written_beside();
+        if (!output.empty()) return output;
+        return !pending_.slack_untouched() ? "the pending write" : !workspace_.slack_untouched() ? "the workspace" : "";
+    }
+
     void call() override {
         if (!kind_.steps) {
             check(gdn_forward(kernel_->get(), &args_, workspace_.data(), workspace_.bytes()));

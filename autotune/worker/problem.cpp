@@ -38,6 +38,13 @@ std::vector<float> Tensor::values() const {
     return all;
 }
 
+std::string Problem::written_beside() const {
+    for (const Output &output : outputs()) {
+        if (!output.tensor->slack_untouched()) return output.name;
+    }
+    return "";
+}
+
 void States::begin(const Tensor &initial, bool cold) {
     constexpr size_t kLeastCache = size_t{16} << 20, kMost = size_t{256} << 20;
     const size_t bytes = static_cast<size_t>(initial.elements() * initial.element_bytes()), place = (bytes + 63) / 64 * 64;

@@ -132,6 +132,8 @@ public:
     /// Everything that is verified, into outputs that hold NaN before. Throws Failure.
     virtual void run() = 0;
     virtual std::vector<Output> outputs() const = 0;
+    /// The buffer beside which something was written, of the outputs and of all else that run() lets be written; "": none.
+    virtual std::string written_beside() const;
     /// What is timed.
     virtual void call() = 0;
 };

@@ -13,6 +13,7 @@
 #include <gtest/gtest.h>
 
 #include "autotune/build/builder.h"
+#include "autotune/measure/shapes.h"
 #include "gdn/gdn.h"
 #include "support/folder.h"
 
@@ -77,6 +78,7 @@ protected:
 #include <dlfcn.h>
 #include <signal.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -99,9 +101,28 @@ int )" << function << R"((void **argv) {
         if (std::system(("cc -w -shared -fPIC -O1 -o '" + base + ".so' '" + base + ".c'").c_str()) != 0) ADD_FAILURE() << "cc failed";
         return candidate;
     }
+    // The kernel itself, built.
+    Candidate compiled(const Kernel &kernel, const Config &config) {
+        BuilderOptions builder;
+        builder.generator = GDN_GENERATOR;
+        builder.cache = folder_.file("cache");
+        builder.jobs = 1;
+        Candidate candidate = {make_builder(builder)->build({{&kernel, config}})[0], config};
+        EXPECT_EQ(candidate.built.status, Status::kOk) << candidate.built.error;
+        return candidate;
+    }
+    // What was compiled, with something before and after each call.
+    Candidate around(const Kernel &kernel, const Candidate &made, const std::string &before, const std::string &after = "") {
+        Candidate candidate = in_c(kernel, "static int (*made)(void **);\n"
+                                           "if (!made) made = (int (*)(void **))dlsym(dlopen(\"" +
+                                               made.built.path + "\", RTLD_NOW), \"candidate_argv\");\n" + before +
+                                               "\nconst int result = made(argv);\n" + after + "\nif (result) return result;");
+        candidate.config = made.config;
+        return candidate;
+    }
     std::vector<Trial> measure(const Kernel &kernel, const std::vector<Candidate> &candidates, MeasureOptions options = quick()) {
         return measurer_->measure(
-            kernel, parse_shapes(kernel.family == "core_step" ? "T=1,H=2" : "T=16,H=2"), default_of(kernel), candidates, options);
+            kernel, parse_shapes(decodes(kernel.family) ? "T=1,H=2" : "T=16,H=2"), default_of(kernel), candidates, options);
     }
 
     Folder folder_;
@@ -219,24 +240,12 @@ TEST_F(Measure, WorkOfTheCores) {
 TEST_F(Measure, CompiledCandidates) {
     const Kernel kernel = kernel_named("core_chunk_channel_tied_64x64");
     if (kernel.family.empty()) GTEST_SKIP() << "no tuned kernel runs here";
-    BuilderOptions builder;
-    builder.generator = GDN_GENERATOR;
-    builder.cache = folder_.file("cache");
-    builder.jobs = 1;
     Config config = default_of(kernel).config;
     config["panel"] = 32;
     config["cols"] = 16;
-    Candidate made = {make_builder(builder)->build({{&kernel, config}})[0], config};
-    ASSERT_EQ(made.built.status, Status::kOk) << made.built.error;
+    const Candidate made = compiled(kernel, config), sleeper = around(kernel, made, "usleep(20000);");
     Candidate again = made, other = made;
     other.config["time_block"] = 64;
-    const Candidate slow = in_c(kernel, "static int (*made)(void **);\n"
-                                        "if (!made) made = (int (*)(void **))dlsym(dlopen(\"" +
-                                            made.built.path +
-                                            "\", RTLD_NOW), \"candidate_argv\");\n"
-                                            "usleep(20000);\nreturn made(argv);");
-    Candidate sleeper = slow;
-    sleeper.config = config;
     MeasureOptions options = quick();
     options.rounds = 4;
     const std::vector<Trial> trials = measure(kernel, {made, again, other, sleeper}, options);
@@ -253,6 +262,39 @@ TEST_F(Measure, CompiledCandidates) {
     EXPECT_GT(trials[3].cost.value, 1.25);
     EXPECT_EQ(trials[0].object_hash, made.built.hash);
     EXPECT_EQ(trials[0].build_seconds, made.built.seconds);
+}
+
+// Right results, and a byte of what lies between a buffer and the page that cannot be touched.
+TEST_F(Measure, WritesBesideABufferAreSeen) {
+    struct Beside {
+        const char *kernel;
+        int argument;  // of the kernel: a pointer into the buffer
+        const char *says;
+    };
+    // argv of a pending step: context, q, a, alpha, u, e, alpha_0, a_0, r_0, S0, o, r, S1
+    const Beside list[] = {
+        {"core_chunk_channel_tied_64x64", 8, "memory beside o "},
+        {"core_chunk_channel_tied_64x64", 9, "memory beside the final state "},
+        {"core_chunk_channel_tied_64x64", 1, "memory beside the workspace "},
+        {"core_pending_channel_tied_128x128", 11, "memory beside the pending write "},
+    };
+    for (const Beside &beside : list) {
+        SCOPED_TRACE(beside.says);
+        const Kernel kernel = kernel_named(beside.kernel);
+        if (kernel.family.empty()) GTEST_SKIP() << "no tuned kernel runs here";
+        const Candidate made = compiled(kernel, default_of(kernel).config);
+        const Candidate writes =
+            around(kernel, made, "", "const unsigned long at = (unsigned long)buffers[" + std::to_string(beside.argument) + R"(]->host;
+            unsigned long from, to;
+            FILE *maps = fopen("/proc/self/maps", "r");
+            while (fscanf(maps, "%lx-%lx%*[^\n]", &from, &to) == 2)
+                if (at >= from && at < to) *(char *)from = 0;
+            fclose(maps);)");
+        const std::vector<Trial> trials = measure(kernel, {made, writes});
+        EXPECT_EQ(trials[0].status, Status::kOk) << trials[0].error;
+        EXPECT_STREQ(name_of(trials[1].status), "wrong_result") << trials[1].error;
+        EXPECT_THAT(trials[1].error, HasSubstr(beside.says));
+    }
 }
 
 // The library's own kernel with another run-time parameter is measured, with another compiled one it is not there.
