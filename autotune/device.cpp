@@ -121,6 +121,10 @@ std::string value_of(const std::string &text, const std::string &key) {
     return "";
 }
 
+double available_bytes(const std::string &root) {
+    return 1024 * std::atof(value_of(whole_file(root + "/proc/meminfo"), "MemAvailable").c_str());
+}
+
 std::string features_of(const std::string &cpuinfo) {
     const std::string arm = value_of(cpuinfo, "Features");
     std::istringstream flags(arm.empty() ? value_of(cpuinfo, "flags") : arm);

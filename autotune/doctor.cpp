@@ -279,9 +279,7 @@ std::vector<Finding> settings(const std::string &root, const std::vector<int> &c
     add(chosen == "never" ? Grade::kNote : Grade::kGood, "huge pages", chosen,
         chosen == "never" ? "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled" : "");
 
-    const std::string available = value_of(whole_file(root + "/proc/meminfo"), "MemAvailable");
-    const double gib = std::atof(available.c_str()) / (1 << 20);
-    if (!available.empty()) {
+    if (const double gib = available_bytes(root) / (1 << 30); gib > 0) {
         add(gib < 1   ? Grade::kUnfit
             : gib < 4 ? Grade::kNote
                       : Grade::kGood,

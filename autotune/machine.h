@@ -15,6 +15,8 @@ std::vector<int> parse_cpu_list(const std::string &text);
 std::vector<int> allowed_cpus();
 /// Value of the first "key : value" line, "" if there is none.
 std::string value_of(const std::string &text, const std::string &key);
+/// Memory that processes can get; 0 where the kernel does not say.
+double available_bytes(const std::string &root);
 /// Instruction sets among the flags of a /proc/cpuinfo, sorted; what else the kernel lists there differs between kernels, not CPUs.
 std::string features_of(const std::string &cpuinfo);
 

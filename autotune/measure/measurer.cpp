@@ -4,7 +4,7 @@
 #include <cmath>
 #include <csignal>
 #include <filesystem>
-#include <iterator>
+#include <numeric>
 #include <set>
 
 #include <nlohmann/json.hpp>
@@ -12,6 +12,7 @@
 #include "autotune/build/process.h"
 #include "autotune/data/files.h"
 #include "autotune/machine.h"
+#include "autotune/measure/demand.h"
 #include "autotune/measure/protocol.h"
 #include "autotune/measure/shapes.h"
 
@@ -23,7 +24,6 @@ using nlohmann::json;
 
 constexpr double kPrepareSeconds = 600;  // references of large shapes take their time, and no candidate is loaded that could hang
 constexpr const char *kStopped = "the run was stopped";
-constexpr size_t kTogether = 32;  // children at a time: each holds the shapes' tensors
 
 /// The last CPUs that this process may use: the first ones serve most interrupts.
 std::vector<int> last_cpus(size_t count) {
@@ -51,6 +51,8 @@ public:
     }
 
     bool runs() const { return child_ != nullptr; }
+    /// By the system, as it does when memory runs out.
+    bool killed() const { return killed_; }
 
     void start(const std::string &worker, const MeasureOptions &options, const std::atomic<bool> *stop) {
         ChildOptions child;
@@ -96,7 +98,8 @@ private:
         case Exit::Kind::kStopped: return fail(Status::kSkipped, kStopped);
         case Exit::Kind::kTimeout: return fail(Status::kRunTimeout, exit.text + " while " + doing);
         case Exit::Kind::kSignal:
-            if (exit.value == SIGKILL)
+            killed_ = exit.value == SIGKILL;
+            if (killed_)
                 return fail(Status::kOverLimit, "killed while " + std::string(doing) + ", as the system does when memory runs out");
             return fail(Status::kCrashed, exit.text + " while " + doing);
         case Exit::Kind::kCode:
@@ -106,6 +109,7 @@ private:
     }
 
     std::unique_ptr<Child> child_;
+    bool killed_ = false;
 };
 
 /// Candidates with the same key are the same to measure.
@@ -142,6 +146,7 @@ public:
         if (shapes.empty()) throw Error("no shape is given for " + kernel.name);
         std::vector<Shape> all;
         for (const Shape &shape : shapes) all.push_back(resolved(kernel, shape));
+        require_memory(kernel, all, options.memory_bytes);
         const json job = job_of(kernel, all, folder_);
         if (!prepare(job, stop)) {
             std::vector<Trial> skipped(candidates.size());
@@ -165,14 +170,27 @@ public:
             source[i] = at->second;
             if (added) measured.push_back(i);
         }
-        std::vector<Trial> done;
+        std::vector<Trial> done(measured.size());
         Trial anchor_trial;
-        for (size_t from = 0; from == 0 || from < measured.size(); from += kTogether) {
+        std::vector<size_t> alone;  // to be measured once more
+        const auto take = [&](const std::vector<size_t> &members, bool first_try) {
             std::vector<const Candidate *> group;
-            for (size_t i = from; i < std::min(from + kTogether, measured.size()); i++) group.push_back(&candidates[measured[i]]);
-            std::vector<Trial> trials = rounds(kernel, all, job, anchor, group, options, stop, &anchor_trial);
-            std::move(trials.begin(), trials.end(), std::back_inserter(done));
+            for (const size_t member : members) group.push_back(&candidates[measured[member]]);
+            std::vector<Measured> came = rounds(kernel, all, job, anchor, group, options, stop, first_try);
+            anchor_trial = std::move(came[0].trial);
+            for (size_t i = 0; i < members.size(); i++) {
+                if (first_try && came[i + 1].killed) alone.push_back(members[i]);
+                done[members[i]] = std::move(came[i + 1].trial);
+            }
+        };
+        const size_t together = children_together(child_bytes(kernel, all), available_bytes(""));
+        for (size_t from = 0; from == 0 || from < measured.size(); from += together) {
+            std::vector<size_t> members(std::min(together, measured.size() - from));
+            std::iota(members.begin(), members.end(), from);
+            take(members, !members.empty());
         }
+        // Where memory runs out the system kills anyone: each of them gets it to itself once.
+        for (const size_t member : alone) take({member}, false);
 
         std::vector<Trial> result;
         for (size_t i = 0; i < candidates.size(); i++) {
@@ -192,7 +210,7 @@ public:
         return result;
     }
 
-    Work work(const Kernel &kernel, const Shape &shape) override;
+    Work work(const Kernel &kernel, const Shape &shape) override { return work_of(kernel, resolved(kernel, shape)); }
 
 private:
     /// The references, by a child that never loads a candidate. False: stopped.
@@ -220,9 +238,15 @@ private:
         return true;
     }
 
-    /// Loads, verifies, then samples in rounds. Trials of `group` in order; `anchor_trial` is the anchor's own.
-    std::vector<Trial> rounds(const Kernel &kernel, const std::vector<Shape> &shapes, const json &job, const Candidate &anchor,
-        const std::vector<const Candidate *> &group, const MeasureOptions &options, const std::atomic<bool> *stop, Trial *anchor_trial) {
+    struct Measured {
+        Trial trial;
+        bool killed;  // it or the anchor
+    };
+
+    /// Loads, verifies, then samples in rounds. The anchor's trial, then those of `group` in order. Throws Error where the anchor fails; an
+    /// anchor that the system has killed ends a `first_try` like a stop.
+    std::vector<Measured> rounds(const Kernel &kernel, const std::vector<Shape> &shapes, const json &job, const Candidate &anchor,
+        const std::vector<const Candidate *> &group, const MeasureOptions &options, const std::atomic<bool> *stop, bool first_try) {
         const auto stopped = [stop] { return stop && *stop; };
         int threads = 1;
         for (const Shape &shape : shapes) threads = std::max(threads, shape.threads);
@@ -241,8 +265,12 @@ private:
                 contender.trial.verify_error = answer.value("error", 0.0);
             }
         }
-        bool complete = !stopped();
-        if (complete) require_anchor(kernel, *contenders[0]);
+        const auto goes_on = [&] {
+            if (stopped() || (first_try && contenders[0]->killed())) return false;
+            require_anchor(kernel, *contenders[0]);
+            return true;
+        };
+        bool complete = goes_on();
         // Each child's first sample finds its length and is thrown away.
         for (int round = -1; round < options.rounds && complete; round++) {
             for (size_t s = 0; s < shapes.size(); s++) {
@@ -257,15 +285,11 @@ private:
                     if (round >= 0) contender.trial.ns[s].push_back(answer.value("ns", 0.0));
                 }
             }
-            if (stopped()) {
-                complete = false;
-                break;
-            }
-            require_anchor(kernel, *contenders[0]);
-            if (round >= 1) abandon(contenders, static_cast<size_t>(round) + 1, options.abandon);
+            complete = goes_on();
+            if (complete && round >= 1) abandon(contenders, static_cast<size_t>(round) + 1, options.abandon);
         }
 
-        std::vector<Trial> trials;
+        std::vector<Measured> came;
         for (size_t i = 0; i < contenders.size(); i++) {
             Contender &contender = *contenders[i];
             contender.finish();
@@ -282,10 +306,9 @@ private:
                 trial.anchor[s].assign(reference[s].begin(), reference[s].begin() + static_cast<std::ptrdiff_t>(both));
             }
             if (trial.status == Status::kOk) trial.cost = cost_of(trial);
-            if (i) trials.push_back(trial);
+            came.push_back({trial, contender.killed() || contenders[0]->killed()});
         }
-        *anchor_trial = contenders[0]->trial;
-        return trials;
+        return came;
     }
 
     static void require_anchor(const Kernel &kernel, const Contender &anchor) {
@@ -318,42 +341,6 @@ private:
     const std::string worker_, folder_;
     std::set<std::string> prepared_;
 };
-
-Measurer::Work ChildMeasurer::work(const Kernel &kernel, const Shape &given) {
-    const Shape s = resolved(kernel, given);
-    const auto param = [&](const char *name) {
-        const auto found = kernel.params.find(name);
-        return found == kernel.params.end() ? std::string() : found->second;
-    };
-    const auto bytes_of = [](const std::string &dtype) { return dtype == "bf16" || dtype == "f16" ? 2.0 : 4.0; };
-    const double K = static_cast<double>(s.K), V = static_cast<double>(s.V), tokens = static_cast<double>(s.B * s.T * s.H),
-                 states = static_cast<double>(s.B * s.H) * K * V * 4, element = bytes_of(param("dtype"));
-    const std::string core = param("core"), variant = param("variant");
-    // q, k and the decay's, the gates' numbers of one token and head; v and o come on top.
-    const bool scalar = core == "scalar_tied" || variant == "gdn",
-               own = core == "channel_own" || variant == "gdn2" || variant == "fg2_plus";
-    const double keys = 2 * K + (own ? K : 1), values = V + (own ? V : 0), decay = scalar ? 1 : K;
-    Work work;
-    if (kernel.family == "stage") {
-        // Read: the caller's rows. Written: q, a, alpha, u, e. A scale and a product each, and the decay's exponential.
-        const double g = param("form") == "logits" ? element : 4;
-        work.bytes = tokens * ((keys + values) * element + decay * g + 4 * (2 * K + decay + V + (variant == "gdn2" ? K : 1)));
-        work.flops =
-            tokens * (2 * K + V + (own ? 2 * K + V : 0) + (param("form") == "norm" || param("form") == "logits" ? 4 * K : 0) + decay);
-    } else if (kernel.family == "short_conv" || kernel.family == "short_conv_step") {
-        const double width = param("width") == "any" ? 3 : 4, state = kernel.family == "short_conv_step" ? 2 * (width - 1) * element : 0;
-        work.bytes = tokens * K * (element + 4 + state);
-        work.flops = tokens * K * (2 * width + 1);
-    } else if (kernel.family == "gated_norm") {
-        work.bytes = tokens * V * (4 + bytes_of(param("z_dtype")) + element);
-        work.flops = tokens * V * 6;
-    } else {
-        work.flops = 7 * K * V * tokens;
-        work.bytes = tokens * 4 * (keys + values + decay + V) + 2 * states;
-        if (kernel.family == "core_block") work.bytes += (static_cast<double>(s.T) - 1) * states;
-    }
-    return work;
-}
 
 }  // namespace
 

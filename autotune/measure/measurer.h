@@ -62,15 +62,15 @@ struct MeasureOptions {
     double sample_seconds = 0.002;
     double abandon = 1.25;           // a candidate that was slower than this many times the best in every one of two or more rounds is left
     double call_seconds = 20;        // a verification or sample that takes longer is kRunTimeout
-    uint64_t memory_bytes = 4ull << 30;
+    uint64_t memory_bytes = 4ull << 30;  // address space of a child; shapes that need more are an Error
 };
 
 class Measurer {
 public:
     virtual ~Measurer() = default;
     /// Verifies, then times the candidates in interleaved rounds with `anchor` (the default) as one more contender. Trials in order;
-    /// candidates that run the same instructions with the same run-time parameters are measured once.
-    /// `stop`: what is under way ends as kSkipped.
+    /// candidates that run the same instructions with the same run-time parameters are measured once. What the system kills is tried once
+    /// more by itself. `stop`: what is under way ends as kSkipped.
     virtual std::vector<Trial> measure(const Kernel &kernel, const std::vector<Shape> &shapes, const Candidate &anchor,
         const std::vector<Candidate> &candidates, const MeasureOptions &options, const std::atomic<bool> *stop = nullptr) = 0;
     /// Useful work of one call: for efficiency and the roofline.

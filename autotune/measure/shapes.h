@@ -6,6 +6,8 @@ namespace gdn::tune {
 
 /// One token of every sequence in a call, states in place.
 bool decodes(const std::string &family);
+inline constexpr int64_t kDecodedTokens = 3;             // that a decoding kernel is verified with
+inline constexpr size_t kColdBytes = size_t{256} << 20;  // most that the states of cold calls take, unless two of them take more
 /// The size in a kernel's parameters: "128x128", or "anyx32", "any" and none at all, where K and V are the shape's (V a multiple of
 /// `unit`).
 struct KernelSize {

@@ -46,7 +46,7 @@ std::string Problem::written_beside() const {
 }
 
 void States::begin(const Tensor &initial, bool cold) {
-    constexpr size_t kLeastCache = size_t{16} << 20, kMost = size_t{256} << 20;
+    constexpr size_t kLeastCache = size_t{16} << 20;
     const size_t bytes = static_cast<size_t>(initial.elements() * initial.element_bytes()), place = (bytes + 63) / 64 * 64;
     size_t count = 1;
     if (cold) {
@@ -54,7 +54,7 @@ void States::begin(const Tensor &initial, bool cold) {
 #ifdef _SC_LEVEL3_CACHE_SIZE
         cache = std::max(cache, static_cast<size_t>(std::max(0L, sysconf(_SC_LEVEL3_CACHE_SIZE))));
 #endif
-        count = std::max<size_t>(2, std::min(2 * cache, kMost) / place);
+        count = std::max<size_t>(2, std::min(2 * cache, kColdBytes) / place);
     }
     memory_.reset(static_cast<unsigned char *>(std::aligned_alloc(64, count * place)));
     if (!memory_) throw std::bad_alloc();

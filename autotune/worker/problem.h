@@ -85,9 +85,8 @@ private:
     size_t next_ = 0;
 };
 
-inline constexpr uint64_t kSeed = 20261130;   // of all inputs
-inline constexpr int64_t kDecodedTokens = 3;  // that a decoding kernel is verified with
-inline constexpr int64_t kRows = 8;           // tokens of one call
+inline constexpr uint64_t kSeed = 20261130;  // of all inputs
+inline constexpr int64_t kRows = 8;          // tokens of one call
 
 /// As kernels' parameters name it; those without one are for f32.
 inline gdn_dtype dtype_of(const std::string &name) {

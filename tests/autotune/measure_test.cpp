@@ -13,6 +13,7 @@
 #include <gtest/gtest.h>
 
 #include "autotune/build/builder.h"
+#include "autotune/measure/demand.h"
 #include "autotune/measure/shapes.h"
 #include "gdn/gdn.h"
 #include "support/folder.h"
@@ -119,6 +120,11 @@ int )" << function << R"((void **argv) {
                                                "\nconst int result = made(argv);\n" + after + "\nif (result) return result;");
         candidate.config = made.config;
         return candidate;
+    }
+    // What is killed the first time that it runs, and only then.
+    std::string killed_once() {
+        const std::string marker = folder_.file("killed" + std::to_string(objects_));
+        return "if (access(\"" + marker + "\", F_OK)) { fclose(fopen(\"" + marker + "\", \"w\")); kill(getpid(), SIGKILL); }";
     }
     std::vector<Trial> measure(const Kernel &kernel, const std::vector<Candidate> &candidates, MeasureOptions options = quick()) {
         return measurer_->measure(
@@ -295,6 +301,36 @@ TEST_F(Measure, WritesBesideABufferAreSeen) {
         EXPECT_STREQ(name_of(trials[1].status), "wrong_result") << trials[1].error;
         EXPECT_THAT(trials[1].error, HasSubstr(beside.says));
     }
+}
+
+// Where memory runs out the system kills whom it likes: once is no outcome, neither of a candidate nor of the default.
+TEST_F(Measure, KilledCandidatesAreTriedOnceMore) {
+    const Kernel kernel = kernel_named("core_chunk_channel_tied_64x64");
+    if (kernel.family.empty()) GTEST_SKIP() << "no tuned kernel runs here";
+    const Candidate made = compiled(kernel, default_of(kernel).config), once = around(kernel, made, killed_once()),
+                    always = in_c(kernel, "kill(getpid(), SIGKILL);");
+    const std::vector<Trial> trials = measure(kernel, {once, always, made});
+    EXPECT_EQ(trials[0].status, Status::kOk) << trials[0].error;
+    EXPECT_EQ(trials[0].ns[0].size(), 2u);
+    EXPECT_EQ(trials[1].status, Status::kOverLimit);
+    EXPECT_EQ(trials[2].status, Status::kOk) << trials[2].error;
+    const Candidate anchor = around(kernel, made, killed_once());
+    const std::vector<Trial> others = measurer_->measure(kernel, parse_shapes("T=16,H=2"), anchor, {made, anchor}, quick());
+    for (const Trial &trial : others) EXPECT_EQ(trial.status, Status::kOk) << trial.error;
+}
+
+// What the tuner counts for a child is what the child takes, but for little; and where that is too much nothing is begun.
+TEST_F(Measure, ShapesHaveTheMemoryThatTheyNeed) {
+    const Kernel kernel = kernel_named("core_step_channel_tied_64x64_kfirst");
+    if (kernel.family.empty()) GTEST_SKIP() << "no tuned kernel runs here";
+    const std::vector<Shape> shapes = parse_shapes("B=16,T=1,H=256");
+    MeasureOptions options = quick();
+    options.memory_bytes = static_cast<uint64_t>(child_bytes(kernel, {resolved(kernel, shapes[0])})) - 1;
+    EXPECT_THAT(error_of([&] { measurer_->measure(kernel, shapes, default_of(kernel), {}, options); }), HasSubstr("a candidate may have"));
+    EXPECT_FALSE(std::filesystem::exists(folder_.file("data")));
+    options.memory_bytes++;
+    const Candidate own = default_of(kernel);
+    EXPECT_EQ(measurer_->measure(kernel, shapes, own, {own}, options)[0].status, Status::kOk);
 }
 
 // The library's own kernel with another run-time parameter is measured, with another compiled one it is not there.

@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "autotune/measure/measurer.h"
+#include "autotune/measure/demand.h"
 #include "autotune/measure/shapes.h"
 
 namespace gdn::tune {
@@ -118,6 +118,46 @@ TEST(Shapes, KernelsRefuseWhatTheyCannotTake) {
     EXPECT_THAT(refused(kernel_of("core_block", {{"size", "64x64"}}), "T=9"), HasSubstr("4 to 8"));
     EXPECT_THAT(refused(kernel_of("core_chunk", {{"size", "64x64"}}), "T=1000000,H=4096"), HasSubstr("more than"));
     EXPECT_EQ(refused(kernel_of("core_step", {{"size", "64x64"}}), "T=1,cold=1"), "");
+}
+
+// A child of its own, all tensors, the largest reference.
+TEST(Shapes, MemoryOfAChild) {
+    const auto bytes = [](const Kernel &kernel, const std::string &text) {
+        std::vector<Shape> shapes = parse_shapes(text);
+        for (Shape &shape : shapes) shape = resolved(kernel, shape);
+        return child_bytes(kernel, shapes) - (128 << 20);
+    };
+    // q, k, g of 64 channels, v and o of 128, beta; two states; o and one state in double.
+    const Kernel chunk = kernel_of("core_chunk", {{"core", "channel_tied"}, {"size", "64x128"}});
+    const double state = 16 * 64 * 128, row = 4 * (3 * 64 + 2 * 128 + 1);
+    EXPECT_EQ(bytes(chunk, "T=1024"), 16 * 1024 * row + 8 * state + 8 * (16 * 1024 * 128 + state));
+    EXPECT_EQ(bytes(chunk, "T=1024,512"), 16 * 1536 * row + 2 * 8 * state + 8 * (16 * 1024 * 128 + state));
+    const Kernel step = kernel_of("core_step", {{"core", "channel_tied"}, {"size", "64x128"}});
+    EXPECT_EQ(bytes(step, "T=1"), 16 * 3 * row + 3 * 4 * state + 8 * (16 * 3 * 128 + state));
+    EXPECT_EQ(bytes(step, "T=1,cold=1") - bytes(step, "T=1"), (256 << 20) - 4 * state);
+    const Kernel block = kernel_of("core_block", {{"core", "channel_tied"}, {"size", "64x128"}});
+    EXPECT_EQ(bytes(block, "T=8"), 16 * 8 * row + 10 * 4 * state + 8 * (16 * 8 * 128 + 9 * state));
+    const Kernel norm = kernel_of("gated_norm", {{"dtype", "bf16"}, {"z_dtype", "bf16"}});
+    EXPECT_EQ(bytes(norm, "T=16,V=64"), 16 * 16 * 64 * (8 + 8));
+
+    std::vector<Shape> shapes = parse_shapes("T=1024:65536:x2");
+    for (Shape &shape : shapes) shape = resolved(chunk, shape);
+    try {
+        require_memory(chunk, shapes, 4ull << 30);
+        ADD_FAILURE() << "no error";
+    } catch (const Error &error) {
+        EXPECT_STREQ(
+            error.what(), "the shapes of core_chunk_x need 4.6 GiB together, and a candidate may have 4.0 GiB: name fewer or smaller ones");
+    }
+    require_memory(chunk, shapes, 8ull << 30);
+}
+
+TEST(Shapes, AsManyChildrenAsMemoryAllows) {
+    const double gib = 1 << 30;
+    EXPECT_EQ(children_together(gib, 10.5 * gib), 5u);
+    EXPECT_EQ(children_together(gib, gib), 1u);
+    EXPECT_EQ(children_together(gib, 1000 * gib), 32u);
+    EXPECT_EQ(children_together(gib, 0), 32u);
 }
 
 }  // namespace

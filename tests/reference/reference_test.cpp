@@ -1,5 +1,6 @@
 // The double reference against what others computed, against closed forms, and against the formula written with matrices.
 #include <cmath>
+#include <new>
 #include <string>
 #include <vector>
 
@@ -329,6 +330,7 @@ TEST(SupportDeathTest, Guards) {
     EXPECT_TRUE(end.slack_untouched());
     end.data()[-1] = 0;
     EXPECT_FALSE(end.slack_untouched());
+    EXPECT_THROW(GuardedBuffer(size_t{1} << 62, Guard::kEnd), std::bad_alloc);
 }
 
 }  // namespace

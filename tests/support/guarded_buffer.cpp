@@ -1,8 +1,7 @@
 #include "guarded_buffer.h"
 
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
+#include <new>
 #include <utility>
 
 #include <sys/mman.h>
@@ -15,9 +14,10 @@ GuardedBuffer::GuardedBuffer(std::size_t bytes, Guard guard, std::size_t alignme
     const std::size_t inner = (bytes + alignment + page_ - 1) / page_ * page_;
     map_bytes_ = inner + 2 * page_;
     void *map = mmap(nullptr, map_bytes_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (map == MAP_FAILED || mprotect(static_cast<unsigned char *>(map) + page_, inner, PROT_READ | PROT_WRITE) != 0) {
-        std::fprintf(stderr, "guarded buffer of %zu bytes: no memory\n", bytes);
-        std::abort();
+    if (map == MAP_FAILED) throw std::bad_alloc();
+    if (mprotect(static_cast<unsigned char *>(map) + page_, inner, PROT_READ | PROT_WRITE) != 0) {
+        munmap(map, map_bytes_);
+        throw std::bad_alloc();
     }
     map_ = static_cast<unsigned char *>(map);
     data_ = guard == Guard::kBegin ? map_ + page_ : map_ + page_ + (inner - bytes) / alignment * alignment;

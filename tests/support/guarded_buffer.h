@@ -12,7 +12,7 @@ enum class Guard { kEnd, kBegin };
 class GuardedBuffer {
 public:
     GuardedBuffer() = default;
-    // `alignment` moves the start of a kEnd buffer down to a multiple of it.
+    // `alignment` moves the start of a kEnd buffer down to a multiple of it. Throws std::bad_alloc.
     GuardedBuffer(std::size_t bytes, Guard guard, std::size_t alignment = 1);
     ~GuardedBuffer();
     GuardedBuffer(GuardedBuffer &&other) noexcept;
