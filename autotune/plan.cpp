@@ -17,11 +17,11 @@ std::vector<std::string> searched_parameters(const Kernel &kernel, const std::ve
     std::vector<std::string> names;
     for (const Parameter &p : kernel.space.parameters()) {
         if (p.values.size() < 2) continue;
-        const bool shown = p.kind != Kind::kRuntime                                ? true
+        const bool shown = p.kind != Kind::kRuntime ? true
                            // The runtime takes them from the chunk kernel's row, see Division.
-                           : p.name == "task_grain" || p.name == "v_slice_min"    ? threads && kernel.family == "core_chunk"
-                           : p.name == "short_steps" || p.name == "tail_steps"    ? ragged
-                                                                                   : long_enough;
+                           : p.name == "task_grain" || p.name == "v_slice_min" ? threads && kernel.family == "core_chunk"
+                           : p.name == "short_steps" || p.name == "tail_steps" ? ragged
+                                                                               : long_enough;
         if (shown) names.push_back(p.name);
     }
     return names;

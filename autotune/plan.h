@@ -9,15 +9,15 @@
 namespace gdn::tune {
 
 struct PlanRequest {
-    std::vector<std::string> globs;          // of kernel names; empty: all
-    std::string target;                      // "" = every target of the kernels given
-    std::vector<LengthClass> classes;        // empty: all of the family
-    std::vector<std::string> shapes;         // texts of parse_shapes(); empty: default_shapes()
-    int threads = 1;                         // of default shapes
+    std::vector<std::string> globs;                  // of kernel names; empty: all
+    std::string target;                              // "" = every target of the kernels given
+    std::vector<LengthClass> classes;                // empty: all of the family
+    std::vector<std::string> shapes;                 // texts of parse_shapes(); empty: default_shapes()
+    int threads = 1;                                 // of default shapes
     std::map<std::string, std::vector<int>> values;  // restrictions; what has several is searched
-    std::vector<std::string> parameters;     // searched; empty: those that the shapes can show, see searched_parameters()
-    std::vector<Config> configs;             // to be tried: where there are some, `parameters` empty means those that they name
-    Config base;                             // of parameters that are not searched, where not the space's default
+    std::vector<std::string> parameters;             // searched; empty: those that the shapes can show, see searched_parameters()
+    std::vector<Config> configs;                     // to be tried: where there are some, `parameters` empty means those that they name
+    Config base;                                     // of parameters that are not searched, where not the space's default
     std::string searcher = "auto";
     uint64_t seed = 1;
     size_t batch = 8;

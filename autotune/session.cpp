@@ -160,7 +160,8 @@ std::vector<TuneResult> run_session(const std::vector<SessionTask> &tasks, Build
             const std::vector<Point> &points = searches[i].start;
             const auto searcher =
                 t.task.searcher == "given" ? make_given(points) : make_searcher(t.task.searcher, t.task.space, t.task.seed, points);
-            if (!attempt(i, [&] { return search(t.task, t.kernel, *searcher, builder, measurer, journal, budget, reporter(i), stop); })) continue;
+            if (!attempt(i, [&] { return search(t.task, t.kernel, *searcher, builder, measurer, journal, budget, reporter(i), stop); }))
+                continue;
             const TuneResult &result = results[i];
             s.before = s.best;
             if (result.winner.status == Status::kOk && result.winner.cost.samples) s.best = std::min(s.best, result.winner.cost.value);
@@ -173,7 +174,8 @@ std::vector<TuneResult> run_session(const std::vector<SessionTask> &tasks, Build
         for (size_t i = 0; i < tasks.size() && !stop; i++) {
             TaskProgress &s = state[i];
             if (s.finished || (!s.exhausted && s.evaluations == 0)) continue;  // or its turn did not come: stays open
-            if (!attempt(i, [&] { return finish(tasks[i].task, tasks[i].kernel, builder, measurer, journal, reporter(i), stop); })) continue;
+            if (!attempt(i, [&] { return finish(tasks[i].task, tasks[i].kernel, builder, measurer, journal, reporter(i), stop); }))
+                continue;
             results[i].evaluations = std::max(results[i].evaluations, s.evaluations);
             s.exhausted = s.finished = true;
         }

@@ -24,20 +24,20 @@ double weight_of(const Kernel &kernel);
 struct TaskProgress {
     double weight = 1;
     uint64_t evaluations = 0;
-    double best = 1;           // cost of the best so far
-    double before = 1;         // the best before the last slice
-    uint64_t last_slice = 0;   // evaluations of the last slice; 0: not begun
-    bool exhausted = false;    // nothing more to search
-    bool finished = false;     // its final phase too is over
+    double best = 1;          // cost of the best so far
+    double before = 1;        // the best before the last slice
+    uint64_t last_slice = 0;  // evaluations of the last slice; 0: not begun
+    bool exhausted = false;   // nothing more to search
+    bool finished = false;    // its final phase too is over
 };
 /// Which task gets the next slice: those not begun first, then the one with the largest expected gain, weight x the last slice's gain per
 /// evaluation, which fades where slices bring nothing but never to zero. -1: all are exhausted.
 int next_task(const std::vector<TaskProgress> &tasks);
 
 struct SessionOptions {
-    Budget budget;                    // of all tasks together; evaluations and no_gain of each
-    std::vector<Config> start;        // configurations to try first; with the searcher "given" the only ones
-    bool finish = false;              // no search: the final phase of every task that has trials, shards that were merged for one
+    Budget budget;              // of all tasks together; evaluations and no_gain of each
+    std::vector<Config> start;  // configurations to try first; with the searcher "given" the only ones
+    bool finish = false;        // no search: the final phase of every task that has trials, shards that were merged for one
     /// Reports `progress` of task `index`.
     std::function<void(size_t index, const Progress &progress)> progress;
 };

@@ -7,14 +7,14 @@ namespace gdn::tune {
 
 enum class Status {
     kOk,
-    kBuildFailed,   // the generator or the linker said no
+    kBuildFailed,  // the generator or the linker said no
     kBuildTimeout,
     kLaunchFailed,  // built, but could not be loaded or called
     kRunTimeout,
-    kCrashed,       // a signal, an abort, an exit of its own
-    kWrongResult,   // differs from the double reference, left outputs unwritten, or wrote where it must not
-    kOverLimit,     // asked for more memory than a candidate may have
-    kSkipped,       // not tried: an identical object has been measured, or the run ended before its turn
+    kCrashed,      // a signal, an abort, an exit of its own
+    kWrongResult,  // differs from the double reference, left outputs unwritten, or wrote where it must not
+    kOverLimit,    // asked for more memory than a candidate may have
+    kSkipped,      // not tried: an identical object has been measured, or the run ended before its turn
 };
 
 /// "ok", "build_failed", ..: the spelling of the journal and of every JSON.

@@ -23,18 +23,18 @@ struct Progress {
     uint64_t evaluations = 0, of = 0;  // `of` 0: unknown
     double best = 1;                   // cost of the best so far
     Config best_config;
-    double seconds_left = -1;          // of the session; -1: unknown
-    std::string phase;                 // "search", "final"
+    double seconds_left = -1;  // of the session; -1: unknown
+    std::string phase;         // "search", "final"
 };
 
 struct TuneResult {
-    Trial winner;             // of the final phase; the default where nothing beat it
-    bool improved = false;    // its interval lies below the default's
+    Trial winner;           // of the final phase; the default where nothing beat it
+    bool improved = false;  // its interval lies below the default's
     uint64_t evaluations = 0;
-    std::string why;          // "cols:16 is 3.1 % faster (interval 2.6 to 3.5 %)"
+    std::string why;  // "cols:16 is 3.1 % faster (interval 2.6 to 3.5 %)"
     bool interrupted = false;
-    bool before = false;      // the journal had it finished, and nothing was measured
-    bool failed = false;      // a TaskError, which `why` holds: there is no winner
+    bool before = false;  // the journal had it finished, and nothing was measured
+    bool failed = false;  // a TaskError, which `why` holds: there is no winner
 };
 
 /// How few candidates are measured that must be known well, as in the final phase: in three times the rounds of the search, and nobody is

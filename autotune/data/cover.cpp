@@ -12,7 +12,7 @@ namespace gdn::tune {
 
 namespace {
 
-constexpr size_t kMost = 3;        // configurations of a kernel
+constexpr size_t kMost = 3;       // configurations of a kernel
 constexpr double kWithin = 1.02;  // of a device's best
 constexpr double kUnknown = std::numeric_limits<double>::infinity();
 
@@ -115,9 +115,7 @@ class KernelCover {
 public:
     KernelCover(const Kernel &kernel, const std::vector<DeviceFile> &devices) : kernel_(kernel) {
         std::set<Config> configs;
-        each_entry(devices, [&](const Device &, LengthClass, const Entry &entry) {
-            configs.insert(complete(entry.config));
-        });
+        each_entry(devices, [&](const Device &, LengthClass, const Entry &entry) { configs.insert(complete(entry.config)); });
         configs.erase(complete({}));
         configs_ = {complete({})};  // candidate 0
         configs_.insert(configs_.end(), configs.begin(), configs.end());

@@ -28,7 +28,7 @@ struct Stale {
     std::string target, device, kernel;
     LengthClass length_class = LengthClass::kAny;
     std::string why;
-    bool lost = false;            // kernel, class or winner are no longer there: nothing to time again
+    bool lost = false;  // kernel, class or winner are no longer there: nothing to time again
     std::vector<std::string> shapes;
     std::vector<Config> configs;  // best first, what differs from the default of now: those that the space still has, the default aside
 };

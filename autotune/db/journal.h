@@ -30,13 +30,13 @@ struct Task {
     std::string kernel, target;
     LengthClass length_class = LengthClass::kAny;
     std::vector<Shape> shapes;
-    Space space;             // as searched
+    Space space;  // as searched
     Config default_config;
     std::string kernel_arguments;
     std::string searcher;
     uint64_t seed = 0;
-    size_t batch = 0;        // candidates asked for at a time
-    int rounds = 7;          // timed, of a batch
+    size_t batch = 0;  // candidates asked for at a time
+    int rounds = 7;    // timed, of a batch
     int shard = 0, shards = 1;
     std::string name() const;  // "core_chunk_channel_tied_128x128 x86_avx512 long"
     /// "" where trials of the two may be mixed, else what differs: "seed: 1 here, 2 there". Which shard is no difference.

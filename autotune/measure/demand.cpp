@@ -77,8 +77,8 @@ double child_bytes(const Kernel &kernel, const std::vector<Shape> &shapes) {
 void require_memory(const Kernel &kernel, const std::vector<Shape> &shapes, uint64_t most) {
     const double needed = child_bytes(kernel, shapes);
     if (needed <= static_cast<double>(most)) return;
-    throw Error("the shapes of " + kernel.name + " need " + gib(needed) + " together, and a candidate may have " +
-                gib(static_cast<double>(most)) + ": name fewer or smaller ones");
+    throw TaskError("the shapes of " + kernel.name + " need " + gib(needed) + " together, and a candidate may have " +
+                    gib(static_cast<double>(most)) + ": name fewer or smaller ones");
 }
 
 size_t children_together(double child_bytes, double available) {

@@ -243,8 +243,8 @@ private:
         bool killed;  // it or the anchor
     };
 
-    /// Loads, verifies, then samples in rounds. The anchor's trial, then those of `group` in order. Throws Error where the anchor fails; an
-    /// anchor that the system has killed ends a `first_try` like a stop.
+    /// Loads, verifies, then samples in rounds. The anchor's trial, then those of `group` in order. Throws TaskError where the anchor fails;
+    /// an anchor that the system has killed ends a `first_try` like a stop.
     std::vector<Measured> rounds(const Kernel &kernel, const std::vector<Shape> &shapes, const json &job, const Candidate &anchor,
         const std::vector<const Candidate *> &group, const MeasureOptions &options, const std::atomic<bool> *stop, bool first_try) {
         const auto stopped = [stop] { return stop && *stop; };

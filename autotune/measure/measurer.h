@@ -26,7 +26,7 @@ struct Shape {
     int64_t B = 1, T = 0, H = 16;  // sequences, tokens of each, value heads
     int64_t K = 0, V = 0;          // 0: the kernel's own size; kernels of any size need them
     int threads = 1;
-    bool cold = false;             // decode: calls go round more states than the last-level cache holds; else the same ones again and again
+    bool cold = false;  // decode: calls go round more states than the last-level cache holds; else the same ones again and again
     bool operator==(const Shape &other) const;
 };
 std::string text_of(const Shape &shape);  // "B=1,T=1024,H=16", and ",K=..,V=..,threads=..,cold=1" where they are not the defaults
@@ -60,8 +60,8 @@ struct Trial {
 struct MeasureOptions {
     int rounds = 7;
     double sample_seconds = 0.002;
-    double abandon = 1.25;           // a candidate that was slower than this many times the best in every one of two or more rounds is left
-    double call_seconds = 20;        // a verification or sample that takes longer is kRunTimeout
+    double abandon = 1.25;     // a candidate that was slower than this many times the best in every one of two or more rounds is left
+    double call_seconds = 20;  // a verification or sample that takes longer is kRunTimeout
     uint64_t memory_bytes = 4ull << 30;  // address space of a child; shapes that need more are an Error
 };
 

@@ -5,8 +5,8 @@
 namespace gdn::tune {
 
 struct Estimate {
-    double value = 0;           // mean of the samples within 5 (1 + 6 / n) MAD of the median, winsorised at 10 %
-    double low = 0, high = 0;   // 95 % interval of it
+    double value = 0;          // mean of the samples within 5 (1 + 6 / n) MAD of the median, winsorised at 10 %
+    double low = 0, high = 0;  // 95 % interval of it
     double median = 0, mad = 0;
     int samples = 0;
     bool below(const Estimate &other) const { return samples && other.samples && high < other.low; }

@@ -27,7 +27,7 @@ struct ReportTask {
     Task task;
     std::vector<Trial> trials, finals;
     Journal::Finish finish;
-    std::vector<Measurer::Work> work;  // per shape; empty: no roofline
+    std::vector<Measurer::Work> work;     // per shape; empty: no roofline
     std::vector<Convergence> strategies;  // of explore; empty: the run's own curve from `trials`
 };
 

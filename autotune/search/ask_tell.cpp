@@ -21,7 +21,8 @@ public:
     ordered_json answer(const std::string &line) {
         const ordered_json request = ordered_json::parse(line, nullptr, false);
         if (!request.is_object() || request.size() != 1) {
-            throw Error("a line is one JSON object with one of the keys \"space\", \"evaluate\", \"best\", \"stop\"; this one is not: " + line.substr(0, 80));
+            throw Error("a line is one JSON object with one of the keys \"space\", \"evaluate\", \"best\", \"stop\"; this one is not: " +
+                        line.substr(0, 80));
         }
         const std::string key = request.begin().key();
         const ordered_json &value = request.begin().value();
@@ -31,8 +32,8 @@ public:
         }
         if (value != true) throw Error("the value of \"" + key + "\" is true, not " + shown(value));
         if (key == "space") {
-            return {{"space", ordered_json::parse(space_.json())}, {"default", space_.config(space_.default_point())}, {"size", space_.size()},
-                {"valid", space_.valid_count()}};
+            return {{"space", ordered_json::parse(space_.json())}, {"default", space_.config(space_.default_point())},
+                {"size", space_.size()}, {"valid", space_.valid_count()}};
         }
         if (key == "best") return {{"best", best_ ? result(*best_) : ordered_json()}, {"evaluations", known_.size()}};
         stopped_ = true;
@@ -48,8 +49,9 @@ private:
         if (!object.is_object()) throw Error("a configuration is an object of parameters and values, not " + shown(object));
         Config config;
         for (const auto &[name, value] : object.items()) {
-            const bool fits = value.is_number_unsigned() ? value.get<uint64_t>() <= std::numeric_limits<int>::max()
-                                                         : value.is_number_integer() && value.get<int64_t>() >= std::numeric_limits<int>::min();
+            const bool fits = value.is_number_unsigned()
+                                  ? value.get<uint64_t>() <= std::numeric_limits<int>::max()
+                                  : value.is_number_integer() && value.get<int64_t>() >= std::numeric_limits<int>::min();
             if (!fits) throw Error("the value of " + name + " is a whole number, not " + shown(value));
             config[name] = value.get<int>();
         }

@@ -58,7 +58,8 @@ private:
         double uses() const { return static_cast<double>(credits.size()) + waiting; }
         double bound(double all_uses) const {
             if (uses() == 0) return HUGE_VAL;
-            const double mean = credits.empty() ? 1 : std::accumulate(credits.begin(), credits.end(), 0.0) / static_cast<double>(credits.size());
+            const double mean =
+                credits.empty() ? 1 : std::accumulate(credits.begin(), credits.end(), 0.0) / static_cast<double>(credits.size());
             return mean + kCuriosity * std::sqrt(std::log(all_uses) / uses());
         }
     };
@@ -79,7 +80,9 @@ private:
 
 }  // namespace
 
-std::unique_ptr<Strategy> make_bandit(std::vector<std::unique_ptr<Strategy>> strategies) { return std::make_unique<Bandit>(std::move(strategies)); }
+std::unique_ptr<Strategy> make_bandit(std::vector<std::unique_ptr<Strategy>> strategies) {
+    return std::make_unique<Bandit>(std::move(strategies));
+}
 
 std::unique_ptr<Strategy> make_auto() {
     std::vector<std::unique_ptr<Strategy>> strategies;

@@ -23,8 +23,8 @@ int edit_distance(const std::string &glob, const std::string &name) {
         if (g != '*') row[0]++;
         for (size_t j = 1; j <= name.size(); j++) {
             const int above = row[j];
-            row[j] = g == '*' ? std::min(above, row[j - 1])
-                              : std::min({diagonal + (g != '?' && g != name[j - 1]), above + 1, row[j - 1] + 1});
+            row[j] =
+                g == '*' ? std::min(above, row[j - 1]) : std::min({diagonal + (g != '?' && g != name[j - 1]), above + 1, row[j - 1] + 1});
             diagonal = above;
         }
     }

@@ -29,8 +29,8 @@ uint64_t saturating_product(uint64_t a, uint64_t b) {
 
 // Steps along a parameter's values from `from`, which a restriction may have removed, to `to`.
 int steps(const Parameter &p, int from, int to) {
-    return static_cast<int>(std::count_if(p.values.begin(), p.values.end(),
-        [=](int v) { return from < to ? v > from && v <= to : v < from && v >= to; }));
+    return static_cast<int>(
+        std::count_if(p.values.begin(), p.values.end(), [=](int v) { return from < to ? v > from && v <= to : v < from && v >= to; }));
 }
 
 int index_of(const Parameter &p, int value) {
@@ -118,7 +118,8 @@ Space::Space(std::vector<Parameter> parameters, std::vector<Constraint> constrai
             roots.insert(root[index[name]]);
         }
         for (const std::vector<int> &row : c.allowed) {
-            if (row.size() != c.parameters.size()) throw Error("the constraint \"" + c.text + "\" has a row of another length than its parameters");
+            if (row.size() != c.parameters.size())
+                throw Error("the constraint \"" + c.text + "\" has a row of another length than its parameters");
         }
         std::sort(c.allowed.begin(), c.allowed.end());
         for (int &r : root) {
@@ -302,14 +303,16 @@ Point Space::point(const Config &config) const {
         const int i = position(name);
         point[i] = index_of(parameters_[i], value);
         if (point[i] < 0) {
-            throw Error("the parameter " + name + " has the values " + listed(parameters_[i].values) + "; " + std::to_string(value) + " is none of them");
+            throw Error("the parameter " + name + " has the values " + listed(parameters_[i].values) + "; " + std::to_string(value) +
+                        " is none of them");
         }
     }
     if (valid(point)) return point;
     for (const Constraint &c : constraints_) {
         std::vector<int> row;
         for (const std::string &name : c.parameters) row.push_back(parameters_[position(name)].values[point[position(name)]]);
-        if (!holds(c, row)) throw Error("the configuration \"" + text_of(this->config(point)) + "\" breaks the constraint \"" + c.text + "\"");
+        if (!holds(c, row))
+            throw Error("the configuration \"" + text_of(this->config(point)) + "\" breaks the constraint \"" + c.text + "\"");
     }
     throw Error("the configuration \"" + text_of(this->config(point)) + "\" is not valid");
 }
@@ -328,7 +331,8 @@ Space Space::restricted(const std::map<std::string, std::vector<int>> &values) c
         Parameter &p = parameters[position(name)];
         for (int value : wanted) {
             if (index_of(p, value) < 0) {
-                throw Error("the parameter " + name + " has the values " + listed(p.values) + "; " + std::to_string(value) + " is none of them");
+                throw Error(
+                    "the parameter " + name + " has the values " + listed(p.values) + "; " + std::to_string(value) + " is none of them");
             }
         }
         const auto unwanted = [&wanted = wanted](int v) { return std::find(wanted.begin(), wanted.end(), v) == wanted.end(); };
@@ -354,9 +358,11 @@ std::string Space::hash() const { return short_name_of_content(json()); }
 std::string Space::json() const {
     ordered_json parameters = ordered_json::array(), constraints = ordered_json::array();
     for (const Parameter &p : parameters_) {
-        parameters.push_back({{"name", p.name}, {"kind", kKindNames[static_cast<int>(p.kind)]}, {"values", p.values}, {"default", p.default_value}});
+        parameters.push_back(
+            {{"name", p.name}, {"kind", kKindNames[static_cast<int>(p.kind)]}, {"values", p.values}, {"default", p.default_value}});
     }
-    for (const Constraint &c : constraints_) constraints.push_back({{"text", c.text}, {"parameters", c.parameters}, {"allowed", c.allowed}});
+    for (const Constraint &c : constraints_)
+        constraints.push_back({{"text", c.text}, {"parameters", c.parameters}, {"allowed", c.allowed}});
     return ordered_json{{"parameters", parameters}, {"constraints", constraints}}.dump();
 }
 
@@ -374,7 +380,8 @@ Space Space::parse(const std::string &json) {
         for (const ordered_json &c : space.at("constraints")) constraints.push_back({c.at("text"), c.at("parameters"), c.at("allowed")});
         return Space(std::move(parameters), std::move(constraints));
     } catch (const nlohmann::json::exception &e) {
-        throw Error(std::string("a space is {\"parameters\": [..], \"constraints\": [..]} as the generator lists it; this one is not: ") + e.what());
+        throw Error(std::string("a space is {\"parameters\": [..], \"constraints\": [..]} as the generator lists it; this one is not: ") +
+                    e.what());
     }
 }
 

@@ -18,7 +18,7 @@ struct Job {
     std::string kernel, family, target;
     std::map<std::string, std::string> params;
     std::vector<std::string> runtime;  // parameters of a configuration that need no compiler
-    std::vector<Shape> shapes;  // resolved
+    std::vector<Shape> shapes;         // resolved
     std::string folder;
 
     std::string param(const std::string &name) const {

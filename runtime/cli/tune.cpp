@@ -18,8 +18,9 @@ namespace {
 
 void require(const std::string &file) {
     if (fs::exists(file)) return;
-    throw Failure(kExitUsage, "no " + file + ": candidates are compiled in a build of the source tree (./dev gdn tune ..). "
-                                             "An installed library chooses among what it was built with: gdn tune select");
+    throw Failure(kExitUsage, "no " + file +
+                                  ": candidates are compiled in a build of the source tree (./dev gdn tune ..). "
+                                  "An installed library chooses among what it was built with: gdn tune select");
 }
 
 }  // namespace

@@ -64,10 +64,12 @@ std::vector<std::string> targets_of(const std::string &wish) {
         const std::string name = info.name;
         known |= name == wish;
         const bool reference = name.size() > 10 && name.compare(name.size() - 10, 10, "_reference") == 0;
-        if (info.runs_here && (wish == name || (!reference && (wish == "all" || (wish == "auto" && name != "x86_avx512_bf16"))))) here.push_back(name);
+        if (info.runs_here && (wish == name || (!reference && (wish == "all" || (wish == "auto" && name != "x86_avx512_bf16")))))
+            here.push_back(name);
     }
     if (!known) throw Failure(kExitNoTarget, "no target \"" + wish + "\" in this library; `gdn info` lists them");
-    if (here.empty()) throw Failure(kExitNoTarget, "this machine does not run " + (wish == "auto" ? std::string("any tunable target") : wish));
+    if (here.empty())
+        throw Failure(kExitNoTarget, "this machine does not run " + (wish == "auto" ? std::string("any tunable target") : wish));
     if (wish == "auto") here.resize(1);
     return here;
 }
@@ -88,7 +90,8 @@ std::vector<SessionTask> planned(Options &options) {
     if (!options.shard.empty()) {
         int end = 0;
         if (std::sscanf(options.shard.c_str(), "%d/%d%n", &options.request.shard, &options.request.shards, &end) != 2 ||
-            options.shard.size() != static_cast<size_t>(end) || options.request.shard < 0 || options.request.shard >= options.request.shards) {
+            options.shard.size() != static_cast<size_t>(end) || options.request.shard < 0 ||
+            options.request.shard >= options.request.shards) {
             throw Failure(kExitUsage, "--shard \"" + options.shard + "\", expected i/n with 0 <= i < n");
         }
     }
@@ -142,9 +145,10 @@ void print_plan(const std::vector<SessionTask> &tasks, bool json) {
             if (p.values.size() > 1) parameters += (parameters.empty() ? "" : ", ") + p.name;
         }
         const double count = static_cast<double>(t.task.space.valid_count());
-        std::printf("%s%s%s\n  %.0f valid points of %s; all of them would take about %s\n  shapes %s\n", style().bold, t.task.name().c_str(), style().off,
-            count, parameters.c_str(), count * kGuessedSeconds < 5400 ? format("%.0f minutes", std::ceil(count * kGuessedSeconds / 60)).c_str()
-                                                                       : format("%.0f hours", count * kGuessedSeconds / 3600).c_str(),
+        std::printf("%s%s%s\n  %.0f valid points of %s; all of them would take about %s\n  shapes %s\n", style().bold,
+            t.task.name().c_str(), style().off, count, parameters.c_str(),
+            count * kGuessedSeconds < 5400 ? format("%.0f minutes", std::ceil(count * kGuessedSeconds / 60)).c_str()
+                                           : format("%.0f hours", count * kGuessedSeconds / 3600).c_str(),
             shapes.c_str());
     }
 }
@@ -249,7 +253,9 @@ private:
 
 /// An optimiser outside asks on stdin. Its points are in the journal like any others.
 void serve(const std::vector<SessionTask> &tasks, const TuneRun &run) {
-    if (tasks.size() != 1) throw Failure(kExitUsage, "--ask-tell serves one kernel and class, these are " + std::to_string(tasks.size()) + ": see --class and --target");
+    if (tasks.size() != 1)
+        throw Failure(
+            kExitUsage, "--ask-tell serves one kernel and class, these are " + std::to_string(tasks.size()) + ": see --class and --target");
     const SessionTask &t = tasks[0];
     Bench bench(run);
     const int64_t id = bench.journal.task(t.task);
@@ -334,33 +340,38 @@ void replay(Options &options) {
         const Config config = t.task.space.config(t.task.space.point(wish));
         const std::vector<Built> built = builder->build({{&t.kernel, t.task.default_config}, {&t.kernel, config}}, {}, &interrupt_flag());
         check_interrupt();
-        if (built[0].status != Status::kOk) throw Failure(kExitFailure, t.task.kernel + ": the default could not be built: " + built[0].error);
+        if (built[0].status != Status::kOk)
+            throw Failure(kExitFailure, t.task.kernel + ": the default could not be built: " + built[0].error);
         Trial trial;
         trial.status = built[1].status;
         trial.error = built[1].error;
         if (trial.status == Status::kOk) {
-            trial = measurer->measure(t.kernel, t.task.shapes, {built[0], t.task.default_config}, {{built[1], config}}, thorough(t.task.rounds),
-                &interrupt_flag()).at(0);
+            trial = measurer
+                        ->measure(t.kernel, t.task.shapes, {built[0], t.task.default_config}, {{built[1], config}}, thorough(t.task.rounds),
+                            &interrupt_flag())
+                        .at(0);
             check_interrupt();
         }
         right &= trial.status != Status::kWrongResult;
         ordered_json shapes = ordered_json::array();
         for (size_t s = 0; s < trial.ns.size(); s++) {
-            shapes.push_back({{"shape", text_of(t.task.shapes[s])}, {"ns", estimate(trial.ns[s]).value}, {"default_ns", estimate(trial.anchor[s]).value}});
+            shapes.push_back({{"shape", text_of(t.task.shapes[s])}, {"ns", estimate(trial.ns[s]).value},
+                {"default_ns", estimate(trial.anchor[s]).value}});
         }
         list.push_back({{"task", t.task.name()}, {"config", text_of(config)}, {"status", name_of(trial.status)}, {"error", trial.error},
-            {"verify_error", trial.verify_error}, {"cost", trial.cost.value}, {"low", trial.cost.low}, {"high", trial.cost.high}, {"shapes", shapes}});
+            {"verify_error", trial.verify_error}, {"cost", trial.cost.value}, {"low", trial.cost.low}, {"high", trial.cost.high},
+            {"shapes", shapes}});
         if (options.json) continue;
         std::printf("%s%s%s\n  %s\n", style().bold, t.task.name().c_str(), style().off, text_of(config).c_str());
         if (trial.status != Status::kOk) {
             std::printf("  %s%s%s: %s\n", style().bad, name_of(trial.status), style().off, trial.error.c_str());
             continue;
         }
-        std::printf("  %.4f of the default's time (95 %%: %.4f to %.4f), relative error %.1e\n", trial.cost.value, trial.cost.low, trial.cost.high,
-            trial.verify_error);
+        std::printf("  %.4f of the default's time (95 %%: %.4f to %.4f), relative error %.1e\n", trial.cost.value, trial.cost.low,
+            trial.cost.high, trial.verify_error);
         for (const ordered_json &shape : shapes) {
-            std::printf("    %-28s %10.2f us, default %10.2f us\n", shape["shape"].get<std::string>().c_str(), shape["ns"].get<double>() * 1e-3,
-                shape["default_ns"].get<double>() * 1e-3);
+            std::printf("    %-28s %10.2f us, default %10.2f us\n", shape["shape"].get<std::string>().c_str(),
+                shape["ns"].get<double>() * 1e-3, shape["default_ns"].get<double>() * 1e-3);
         }
     }
     if (options.json) std::printf("%s\n", ordered_json{{"replays", list}}.dump(1).c_str());
@@ -398,7 +409,8 @@ double parse_duration(const std::string &text) {
         at += used;
         const char unit = at < text.size() ? text[at++] : 's';
         const double scale = unit == 's' ? 1 : unit == 'm' ? 60 : unit == 'h' ? 3600 : 0;
-        if (!(number >= 0) || !used || scale == 0 || !std::isfinite(number)) throw Failure(kExitUsage, "\"" + text + "\" is no time, expected 90s, 10m or 1h30m");
+        if (!(number >= 0) || !used || scale == 0 || !std::isfinite(number))
+            throw Failure(kExitUsage, "\"" + text + "\" is no time, expected 90s, 10m or 1h30m");
         seconds += number * scale;
         any = true;
     }
@@ -417,7 +429,8 @@ std::vector<TuneResult> run_tuning(const std::vector<SessionTask> &tasks, const 
 void print_results(const std::vector<SessionTask> &tasks, const std::vector<TuneResult> &results) {
     size_t width = 6;
     for (const SessionTask &t : tasks) width = std::max(width, t.task.name().size());
-    std::printf("%s%-*s %7s %11s %17s  %s%s\n", style().bold, static_cast<int>(width), "kernel", "tried", "time/default", "95 % interval", "changed", style().off);
+    std::printf("%s%-*s %7s %11s %17s  %s%s\n", style().bold, static_cast<int>(width), "kernel", "tried", "time/default", "95 % interval",
+        "changed", style().off);
     for (size_t i = 0; i < tasks.size(); i++) {
         const TuneResult &r = results[i];
         const bool known = r.winner.cost.samples > 0;
@@ -425,12 +438,14 @@ void print_results(const std::vector<SessionTask> &tasks, const std::vector<Tune
                                  : r.improved ? short_text(r.winner.config, tasks[i].task.default_config)
                                  : known      ? "nothing: the default holds"
                                               : "not searched";
-        std::printf("%-*s %7llu %s%11s%s %17s  %s\n", static_cast<int>(width), tasks[i].task.name().c_str(), static_cast<unsigned long long>(r.evaluations),
-            r.improved ? style().good : "", known ? format("%.3f", r.winner.cost.value).c_str() : "-", r.improved ? style().off : "",
+        std::printf("%-*s %7llu %s%11s%s %17s  %s\n", static_cast<int>(width), tasks[i].task.name().c_str(),
+            static_cast<unsigned long long>(r.evaluations), r.improved ? style().good : "",
+            known ? format("%.3f", r.winner.cost.value).c_str() : "-", r.improved ? style().off : "",
             known ? format("%.3f to %.3f", r.winner.cost.low, r.winner.cost.high).c_str() : "", said.c_str());
     }
     for (size_t i = 0; i < tasks.size(); i++) {
-        if (results[i].failed) std::printf("\n%s%s%s: %s\n", style().bad, tasks[i].task.name().c_str(), style().off, results[i].why.c_str());
+        if (results[i].failed)
+            std::printf("\n%s%s%s: %s\n", style().bad, tasks[i].task.name().c_str(), style().off, results[i].why.c_str());
     }
 }
 
@@ -442,16 +457,22 @@ void add_tune_run(CLI::App &tune) {
         SessionOptions &session = options->run.session;
         options->run.journal = "tune.db";
         command.add_flag("--all", options->all, "Every kernel; time goes where gain is expected");
-        command.add_option("--search", options->request.searcher, "Strategy")->check(CLI::IsMember(searcher_names()))->capture_default_str();
+        command.add_option("--search", options->request.searcher, "Strategy")
+            ->check(CLI::IsMember(searcher_names()))
+            ->capture_default_str();
         command.add_option("--config", options->configs, "Time only this configuration, cols:32,rows:8; may be repeated");
         CLI::Option *ask_tell = command.add_flag(
             "--ask-tell", options->ask_tell, "One kernel: an optimiser outside asks on stdin and is told on stdout, in JSON lines");
         command.add_option("--seed", options->request.seed, "Seed of the strategy")->capture_default_str();
-        command.add_option("--batch", options->request.batch, "Candidates asked for, built and timed together")->check(CLI::Range(1, 64))->capture_default_str();
+        command.add_option("--batch", options->request.batch, "Candidates asked for, built and timed together")
+            ->check(CLI::Range(1, 64))
+            ->capture_default_str();
         command.add_option("--time", options->time, "Stop after 10m, 1h30m, .. of all kernels together");
         command.add_option("--evaluations", session.budget.evaluations, "Stop a kernel after so many candidates");
         command.add_option("--no-gain", session.budget.no_gain, "Stop a kernel after so many candidates without a better one");
-        command.add_option("--rounds", options->request.rounds, "Timed rounds of a batch")->check(CLI::Range(3, 1000))->capture_default_str();
+        command.add_option("--rounds", options->request.rounds, "Timed rounds of a batch")
+            ->check(CLI::Range(3, 1000))
+            ->capture_default_str();
         command.add_option("--journal", options->run.journal, "SQLite file that keeps every measurement")->capture_default_str();
         command.add_flag("--resume", options->run.resume, "Go on with the journal");
         command.add_flag(
@@ -461,9 +482,11 @@ void add_tune_run(CLI::App &tune) {
         command.add_option("--jobs", options->run.jobs, "Compilers at a time [CPUs]")->check(CLI::NonNegativeNumber);
         command.add_flag("--force", options->run.force, "Measure on a machine that gdn doctor finds unfit; the results carry a mark");
         command.add_flag("--dry-run", options->dry_run, "Print the plan only");
-        command.footer("Ctrl-C ends cleanly (exit code 5) and keeps the journal.\n\nExamples:\n  gdn tune run core_chunk_channel_own_128x128 --time 10m\n"
-                       "  gdn tune run --all --time 2h --journal mine.db\n  gdn tune run 'core_step_*' --values unroll_k=1,2 --search exhaustive\n"
-                       "  gdn tune run core_chunk_channel_tied_128x128 --class long --shape T=1024:8192:x2,H=16 --dry-run");
+        command.footer(
+            "Ctrl-C ends cleanly (exit code 5) and keeps the journal.\n\nExamples:\n  gdn tune run core_chunk_channel_own_128x128 --time "
+            "10m\n"
+            "  gdn tune run --all --time 2h --journal mine.db\n  gdn tune run 'core_step_*' --values unroll_k=1,2 --search exhaustive\n"
+            "  gdn tune run core_chunk_channel_tied_128x128 --class long --shape T=1024:8192:x2,H=16 --dry-run");
         command.callback([options] { run(*options); });
     }
     {

@@ -11,9 +11,9 @@ namespace gdn::cli {
 /// What the run needs of the machine and the file system.
 struct TuneRun {
     TunePaths paths;
-    std::string journal;      // file; made if it is not there
-    bool resume = false;      // the file may be there and is gone on with
-    bool force = false;       // measure although doctor says no
+    std::string journal;  // file; made if it is not there
+    bool resume = false;  // the file may be there and is gone on with
+    bool force = false;   // measure although doctor says no
     int jobs = 0;
     tune::SessionOptions session;
 };

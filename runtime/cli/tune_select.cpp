@@ -381,7 +381,8 @@ void run(const Options &options) {
             kExitUsage, "where to write gdn.tuned? Name a folder with --output, or set GDN_TUNED_DIR, which the library reads it from");
     }
     const std::string path = folder + "/gdn.tuned";
-    if (!options.dry_run && access(folder.c_str(), W_OK) != 0) throw Failure(kExitFailure, folder + " cannot be written to: " + std::strerror(errno));
+    if (!options.dry_run && access(folder.c_str(), W_OK) != 0)
+        throw Failure(kExitFailure, folder + " cannot be written to: " + std::strerror(errno));
     const Lines before = read_lines(path);
     if (!options.dry_run) own_text(before);
     std::set<std::string> measured;

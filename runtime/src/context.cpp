@@ -240,8 +240,8 @@ gdn_status log_level(gdn_log_level *level) {
 void log_dispatch(gdn_context *context) {
     const Dispatch *dispatch = context->dispatch.load(std::memory_order_relaxed);
     char line[160];
-    snprintf(line, sizeof line, "target %s, %d threads, %d kernels",
-        dispatch->target() < 0 ? "none" : kTargetRows[dispatch->target()].name, context->threads, (int)kKernelRowCount);
+    snprintf(line, sizeof line, "target %s, %d threads, %d kernels", dispatch->target() < 0 ? "none" : kTargetRows[dispatch->target()].name,
+        context->threads, (int)kKernelRowCount);
     context_log(context, GDN_LOG_INFO, line);
     dispatch->describe_levels(
         [](void *made, const char *text) { context_log(static_cast<gdn_context *>(made), GDN_LOG_INFO, text); }, context);

@@ -233,7 +233,8 @@ void Dispatch::describe_levels(void (*line)(void *arg, const char *text), void *
     }
     if (missing) {
         char text[160];
-        snprintf(text, sizeof text, "kernels of %s: used for %d kinds of calls that no better target serves", targets_[reference].name, missing);
+        snprintf(
+            text, sizeof text, "kernels of %s: used for %d kinds of calls that no better target serves", targets_[reference].name, missing);
         line(arg, text);
     }
 }

@@ -26,8 +26,8 @@ inline void configure(KernelRow *row, const std::map<std::string, int> &config) 
         row->fetch_slots =
             row->k && row->fetch_lines ? row->k / 2 / row->fetch_lines * (2 * row->chunk / row->rows) * (row->v / row->cols) : 0;
     }
-    row->run = {value("time_block"), value("task_grain"), value("short_steps"), value("tail_steps"), value("v_slice_min"),
-        value("fetch_ahead")};
+    row->run = {
+        value("time_block"), value("task_grain"), value("short_steps"), value("tail_steps"), value("v_slice_min"), value("fetch_ahead")};
 }
 
 }  // namespace gdn

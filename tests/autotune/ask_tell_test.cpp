@@ -20,7 +20,8 @@ protected:
     std::vector<json> talk(const std::string &lines) {
         std::istringstream in(lines);
         std::ostringstream out;
-        ask_tell(in, out, space_, [this](const std::vector<Point> &points) { return evaluate(points); }, &stop_);
+        ask_tell(
+            in, out, space_, [this](const std::vector<Point> &points) { return evaluate(points); }, &stop_);
         std::vector<json> answers;
         std::istringstream text(out.str());
         for (std::string line; std::getline(text, line);) answers.push_back(json::parse(line));
@@ -62,12 +63,11 @@ TEST_F(AskTell, TellsTheSpace) {
 }
 
 TEST_F(AskTell, EvaluatesAndRemembers) {
-    const auto answers = talk(
-        "{\"best\": true}\n"
-        "{\"evaluate\": [{\"cols\": 16}, {\"cols\": 64, \"rows\": 4}, {\"rows\": 1}, {\"rows\": 8, \"cols\": 16}]}\n"
-        "{\"evaluate\": [{\"rows\": 1}, {}, {\"cols\": 16}]}\n"
-        "{\"evaluate\": []}\n"
-        "{\"best\": true}\n");
+    const auto answers = talk("{\"best\": true}\n"
+                              "{\"evaluate\": [{\"cols\": 16}, {\"cols\": 64, \"rows\": 4}, {\"rows\": 1}, {\"rows\": 8, \"cols\": 16}]}\n"
+                              "{\"evaluate\": [{\"rows\": 1}, {}, {\"cols\": 16}]}\n"
+                              "{\"evaluate\": []}\n"
+                              "{\"best\": true}\n");
     ASSERT_EQ(answers.size(), 5u);
     EXPECT_EQ(answers[0], json::parse(R"({"best": null, "evaluations": 0})"));
     const json &results = answers[1]["results"];
@@ -91,8 +91,9 @@ TEST_F(AskTell, EvaluatesAndRemembers) {
 TEST_F(AskTell, MalformedLinesAreAnsweredAndNothingIsEvaluated) {
     const std::vector<std::pair<std::string, std::string>> lines{{"evaluate", "one JSON object"}, {"{\"evaluate\": [", "one JSON object"},
         {"[]", "one JSON object"}, {"{}", "one JSON object"}, {"{\"space\": true, \"best\": true}", "one JSON object"},
-        {"{\"ask\": 3}", "\"ask\" is no request"}, {"{\"best\": 1}", "the value of \"best\" is true, not 1"}, {"{\"stop\": false}", "not false"},
-        {"{\"evaluate\": {\"cols\": 16}}", "is a list of configurations, not {\"cols\":16}"}, {"{\"evaluate\": [3]}", "not 3"},
+        {"{\"ask\": 3}", "\"ask\" is no request"}, {"{\"best\": 1}", "the value of \"best\" is true, not 1"},
+        {"{\"stop\": false}", "not false"}, {"{\"evaluate\": {\"cols\": 16}}", "is a list of configurations, not {\"cols\":16}"},
+        {"{\"evaluate\": [3]}", "not 3"},
         {"{\"evaluate\": [{\"cols\": 16}, {\"columns\": 16}]}", "the space has no parameter columns; it has cols, rows"},
         {"{\"evaluate\": [{\"cols\": 16}, {\"cols\": 17}]}", "17 is none of them"},
         {"{\"evaluate\": [{\"cols\": 64, \"rows\": 8}]}", "breaks the constraint \"a tile fits\""},

@@ -209,12 +209,14 @@ TEST(Cover, LevelsTakeTheBestCommonConfiguration) {
 TEST(Cover, WhatOnlyASearchMeasuredIsNotShipped) {
     const Config x = tuned_config(4), y = tuned_config(2), lucky = tuned_config(2, 16);
     const json cover = cover_of({device_file("a", {{LengthClass::kShort, tuned_entry(x, 0.95, {{lucky, 0.9}, {y, 0.93}})},
-        {LengthClass::kLong, tuned_entry(y, 0.96, {{lucky, 0.9}, {x, 0.99}})}})});
+                                                      {LengthClass::kLong, tuned_entry(y, 0.96, {{lucky, 0.9}, {x, 0.99}})}})});
     EXPECT_EQ(cover["configs"].size(), 2u);
     ASSERT_EQ(shipped(cover), 1u) << "y is as good as the winner of short sequences, though not better";
     for (const char *level : {"device", "architecture", "vendor", "default"}) {
-        const std::string key = level == std::string("device") ? tuned_device("a").key() : level == std::string("architecture") ? "znver4"
-                                : level == std::string("vendor") ? "AuthenticAMD" : "";
+        const std::string key = level == std::string("device")         ? tuned_device("a").key()
+                                : level == std::string("architecture") ? "znver4"
+                                : level == std::string("vendor")       ? "AuthenticAMD"
+                                                                       : "";
         EXPECT_EQ(used(cover, level, key, "short", "cover"), y);
         EXPECT_EQ(used(cover, level, key, "long"), y);
     }

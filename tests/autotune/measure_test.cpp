@@ -468,7 +468,8 @@ TEST_F(Measure, WhatCannotBeMeasuredIsSaid) {
     // Another layout than the kernel's own: the calls would go elsewhere.
     Kernel elsewhere = kernel_named("core_step_channel_tied_128x128_vfirst");
     elsewhere.params["layout"] = "kfirst";
-    EXPECT_THAT(error_of([&] { measurer_->measure(elsewhere, shapes, default_of(elsewhere), {}, quick()); }), HasSubstr("do not go through"));
+    EXPECT_THAT(
+        error_of([&] { measurer_->measure(elsewhere, shapes, default_of(elsewhere), {}, quick()); }), HasSubstr("do not go through"));
     Candidate unknown = own;
     unknown.config["panel"] = 3;
     EXPECT_THAT(error_of([&] { measurer_->measure(kernel, shapes, unknown, {}, quick()); }), HasSubstr("with the configuration"));

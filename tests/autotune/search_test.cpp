@@ -42,9 +42,12 @@ Space kernel_like_space() {
             }
         }
     }
-    const auto schedule = [](const char *name, std::vector<int> values, int value) { return Parameter{name, Kind::kSchedule, std::move(values), value}; };
+    const auto schedule = [](const char *name, std::vector<int> values, int value) {
+        return Parameter{name, Kind::kSchedule, std::move(values), value};
+    };
     return Space({schedule("panel", {32, 64, 128}, 128), schedule("rows", {2, 4, 8}, 8), schedule("state_rows", {2, 4, 8, 16}, 8),
-                     schedule("cols", {16, 32, 64}, 32), schedule("unroll", {2, 4, 8}, 2), schedule("dot", {1, 2, 4}, 4), schedule("from", {1, 2, 4, 8}, 4)},
+                     schedule("cols", {16, 32, 64}, 32), schedule("unroll", {2, 4, 8}, 2), schedule("dot", {1, 2, 4}, 4),
+                     schedule("from", {1, 2, 4, 8}, 4)},
         {divides, fits});
 }
 
@@ -66,8 +69,9 @@ Surface make_surface(const std::string &name, const std::function<double(Config)
 }
 
 double separable_cost(Config c) {
-    return std::exp(0.1 * std::abs(std::log2(c["panel"]) - 6) + 0.07 * std::abs(std::log2(c["rows"]) - 2) + 0.05 * std::abs(std::log2(c["cols"]) - 5) +
-                    0.08 * std::abs(std::log2(c["unroll"]) - 2) + 0.04 * std::log2(c["dot"]) + 0.03 * std::abs(std::log2(c["from"]) - 1));
+    return std::exp(0.1 * std::abs(std::log2(c["panel"]) - 6) + 0.07 * std::abs(std::log2(c["rows"]) - 2) +
+                    0.05 * std::abs(std::log2(c["cols"]) - 5) + 0.08 * std::abs(std::log2(c["unroll"]) - 2) + 0.04 * std::log2(c["dot"]) +
+                    0.03 * std::abs(std::log2(c["from"]) - 1));
 }
 
 // Tiles that are too small starve, tiles that spill crawl, and three other parameters want what a table drawn at random says of their pairs.
@@ -163,7 +167,8 @@ TEST_P(Found, WithinTwoPercentOfTheBest) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Searchers, Found,
-    testing::Values(Promise{"exhaustive", 1}, Promise{"random", 1}, Promise{"local", 0.15}, Promise{"genetic", 0.15}, Promise{"auto", 0.15}),
+    testing::Values(
+        Promise{"exhaustive", 1}, Promise{"random", 1}, Promise{"local", 0.15}, Promise{"genetic", 0.15}, Promise{"auto", 0.15}),
     [](const auto &info) { return std::string(info.param.searcher); });
 
 // The mean excess over the best of 10 seeds after 5 % of the space: a strategy that learns nothing is far behind.

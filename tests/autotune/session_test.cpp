@@ -119,7 +119,8 @@ TEST_F(SessionTest, SlicesFindWhatOneSearchFinds) {
     const std::vector<SessionTask> tasks = copies(3);
     run(tasks, together, budget);
     run({tasks[1]}, alone, budget);
-    EXPECT_TRUE(synthetic::same(together.trials(together.task(tasks[1].task), "search"), alone.trials(alone.task(tasks[1].task), "search")));
+    EXPECT_TRUE(
+        synthetic::same(together.trials(together.task(tasks[1].task), "search"), alone.trials(alone.task(tasks[1].task), "search")));
     EXPECT_EQ(alone.trials(1, "search").size(), 48u);
     for (const SessionTask &t : tasks) EXPECT_TRUE(together.finished(together.task(t.task)).done) << t.task.name();
 }

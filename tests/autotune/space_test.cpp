@@ -26,9 +26,9 @@ Parameter parameter(const std::string &name, std::vector<int> values, int defaul
 
 // Two tied pairs with a free parameter between them, and one more constraint across a pair's parameter.
 Space small_space() {
-    return Space(
-        {parameter("panel", {32, 64, 128}, 128, Kind::kAlgorithm), parameter("rows", {2, 4, 8}, 8), parameter("free", {0, 1}, 1),
-            parameter("cols", {16, 32, 48, 64}, 32), parameter("grain", {0, 1, 2}, 0, Kind::kRuntime), parameter("slice", {1, 2, 4}, 2, Kind::kRuntime)},
+    return Space({parameter("panel", {32, 64, 128}, 128, Kind::kAlgorithm), parameter("rows", {2, 4, 8}, 8), parameter("free", {0, 1}, 1),
+                     parameter("cols", {16, 32, 48, 64}, 32), parameter("grain", {0, 1, 2}, 0, Kind::kRuntime),
+                     parameter("slice", {1, 2, 4}, 2, Kind::kRuntime)},
         {{"cols divides panel", {"panel", "cols"}, {{32, 16}, {32, 32}, {64, 16}, {64, 32}, {64, 64}, {128, 16}, {128, 32}, {128, 64}}},
             {"grain at most slice - 1", {"slice", "grain"}, {{1, 0}, {2, 0}, {2, 1}, {4, 0}, {4, 1}, {4, 2}}},
             {"a tile fits", {"rows", "cols"}, {{2, 16}, {2, 32}, {2, 48}, {2, 64}, {4, 16}, {4, 32}, {4, 64}, {8, 16}, {8, 32}}}});
@@ -49,9 +49,7 @@ std::vector<Point> brute_force(const Space &space, const std::function<bool(Conf
     return valid;
 }
 
-bool small_holds(Config c) {
-    return c["panel"] % c["cols"] == 0 && c["grain"] <= c["slice"] - 1 && c["rows"] * c["cols"] <= 256;
-}
+bool small_holds(Config c) { return c["panel"] % c["cols"] == 0 && c["grain"] <= c["slice"] - 1 && c["rows"] * c["cols"] <= 256; }
 
 std::vector<Point> walk(const Space &space) {
     std::vector<Point> points;
@@ -127,7 +125,10 @@ TEST(Space, ConstraintsThatTieTooMuchAreRefused) {
             bc.allowed.push_back({x, y});
         }
     }
-    EXPECT_THAT([&] { Space({parameter("a", values, 0), parameter("b", values, 0), parameter("c", values, 0)}, {ab, bc}); },
+    EXPECT_THAT(
+        [&] {
+            Space({parameter("a", values, 0), parameter("b", values, 0), parameter("c", values, 0)}, {ab, bc});
+        },
         ThrowsMessage<Error>(HasSubstr("tie 3 parameters together")));
 }
 
@@ -211,11 +212,21 @@ TEST(Space, DefaultsAndRestrictions) {
     EXPECT_EQ(walk(without), expected);
     EXPECT_NE(without.hash(), space.hash());
 
-    EXPECT_THAT([&] { space.restricted({{"columns", {16}}}); },
+    EXPECT_THAT(
+        [&] {
+            space.restricted({{"columns", {16}}});
+        },
         ThrowsMessage<Error>("the space has no parameter columns; it has panel, rows, free, cols, grain, slice"));
-    EXPECT_THAT([&] { space.restricted({{"cols", {16, 24}}}); }, ThrowsMessage<Error>("the parameter cols has the values 16, 32, 48, 64; 24 is none of them"));
+    EXPECT_THAT(
+        [&] {
+            space.restricted({{"cols", {16, 24}}});
+        },
+        ThrowsMessage<Error>("the parameter cols has the values 16, 32, 48, 64; 24 is none of them"));
     EXPECT_THAT([&] { space.restricted({{"cols", {}}}); }, ThrowsMessage<Error>("the restriction leaves no value of the parameter cols"));
-    EXPECT_THAT([&] { space.restricted({{"cols", {64}}, {"panel", {32}}}); },
+    EXPECT_THAT(
+        [&] {
+            space.restricted({{"cols", {64}}, {"panel", {32}}});
+        },
         ThrowsMessage<Error>("no point of the space is valid: cols divides panel; grain at most slice - 1; a tile fits"));
 }
 
@@ -239,9 +250,16 @@ TEST(Space, ConfigsAndPoints) {
     const Space space = small_space();
     for (const Point &p : walk(space)) ASSERT_EQ(space.point(space.config(p)), p);
     EXPECT_EQ(space.point({{"cols", 16}}), space.point(parse_config("panel=128,cols=16")));
-    EXPECT_THAT([&] { space.point({{"cols", 17}}); }, ThrowsMessage<Error>("the parameter cols has the values 16, 32, 48, 64; 17 is none of them"));
+    EXPECT_THAT(
+        [&] {
+            space.point({{"cols", 17}});
+        },
+        ThrowsMessage<Error>("the parameter cols has the values 16, 32, 48, 64; 17 is none of them"));
     EXPECT_THAT([&] { space.point({{"colz", 16}}); }, ThrowsMessage<Error>(HasSubstr("no parameter colz")));
-    EXPECT_THAT([&] { space.point({{"cols", 48}}); },
+    EXPECT_THAT(
+        [&] {
+            space.point({{"cols", 48}});
+        },
         ThrowsMessage<Error>(
             "the configuration \"cols:48,free:1,grain:0,panel:128,rows:8,slice:2\" breaks the constraint \"cols divides panel\""));
 }
@@ -249,7 +267,8 @@ TEST(Space, ConfigsAndPoints) {
 TEST(Space, TextForm) {
     EXPECT_EQ(text_of(parse_config("rows=8,cols:32,grain:-1")), "cols:32,grain:-1,rows:8");
     EXPECT_TRUE(parse_config("").empty());
-    for (const char *bad : {"cols", "cols:", ":3", "cols:3x", "cols:3,", ",", "cols:3,,rows:2", "cols: 3", "cols:99999999999", "cols:3.5"}) {
+    for (const char *bad :
+        {"cols", "cols:", ":3", "cols:3x", "cols:3,", ",", "cols:3,,rows:2", "cols: 3", "cols:99999999999", "cols:3.5"}) {
         EXPECT_THROW(parse_config(bad), Error) << bad;
     }
     EXPECT_THAT([] { parse_config("cols:3,cols:4"); }, ThrowsMessage<Error>("the configuration \"cols:3,cols:4\" gives cols twice"));
@@ -335,7 +354,8 @@ TEST(KernelList, TheGeneratorRefusesWhatTheListForbids) {
             options.argv.push_back(kernel.arguments.substr(at, end - at));
             at = end + 1;
         }
-        for (const std::string &more : {"config=" + text_of(config), std::string("-f"), std::string("x"), std::string("-o"), std::string("/nowhere")}) {
+        for (const std::string &more :
+            {"config=" + text_of(config), std::string("-f"), std::string("x"), std::string("-o"), std::string("/nowhere")}) {
             options.argv.push_back(more);
         }
         options.merge_stderr = true;
@@ -363,9 +383,9 @@ TEST(KernelList, SelectsByGlobAndTarget) {
     }
     EXPECT_GT(select_kernels(kernels(), "core_step_*_kfirst", "").size(), chosen.size());
     EXPECT_THAT([] { select_kernels(kernels(), "core_chnk_chanel_tied_128x128", "x86_avx512"); },
-        ThrowsMessage<Error>(
-            AllOf(HasSubstr("no kernel of x86_avx512 matches core_chnk_chanel_tied_128x128; the nearest are core_chunk_channel_tied_128x128,"),
-                Not(HasSubstr("stage")))));
+        ThrowsMessage<Error>(AllOf(
+            HasSubstr("no kernel of x86_avx512 matches core_chnk_chanel_tied_128x128; the nearest are core_chunk_channel_tied_128x128,"),
+            Not(HasSubstr("stage")))));
     EXPECT_THAT([] { select_kernels(kernels(), "short_cov_*", ""); }, ThrowsMessage<Error>(HasSubstr("the nearest are short_conv_")));
     EXPECT_THAT([] { select_kernels(kernels(), "*", "x86_avx1024"); },
         ThrowsMessage<Error>(AllOf(HasSubstr("no target is called x86_avx1024; there are "), HasSubstr("x86_avx512"))));

@@ -123,8 +123,8 @@ public:
             Built &built = all.back();
             built.seconds = static_cast<double>(hash_of(text_of(request.config)) % 1000) / 1000;
             built.status = broken.count(text_of(request.config)) || broken.count(request.kernel->name) ? Status::kBuildFailed
-                           : builds(request.config)              ? Status::kOk
-                                                                 : status(request.config);
+                           : builds(request.config)                                                    ? Status::kOk
+                                                                                                       : status(request.config);
             if (built.status == Status::kOk) {
                 built.hash = std::to_string(hash_of(object_of(request.config)));
             } else {

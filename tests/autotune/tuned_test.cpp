@@ -150,7 +150,8 @@ TEST(TunedFile, RefusesWhatIsMissingUnknownOrOfAWrongType) {
     EXPECT_THAT(with(place + "/samples", uint64_t(1) << 63), HasSubstr("samples"));
     EXPECT_THAT(with(place + "/others/rows:8,cols:32,ahead:0", 0.5), HasSubstr("two spellings"));
     EXPECT_THAT(with(place + "/others/nonsense", 0.5), HasSubstr("nonsense"));
-    for (const char *shape : {"", "T=8; reboot", "T=8 H=2", "$(reboot)"}) EXPECT_THAT(with(place + "/shapes/0", shape), HasSubstr("long: shapes"));
+    for (const char *shape : {"", "T=8; reboot", "T=8 H=2", "$(reboot)"})
+        EXPECT_THAT(with(place + "/shapes/0", shape), HasSubstr("long: shapes"));
     EXPECT_THAT(with("/kernels/core_chunk_a/medium", good[json::json_pointer(place)]), HasSubstr("medium"));
     EXPECT_THAT(with("/device/vendor", ""), HasSubstr("empty"));
     EXPECT_THAT(with("/schema", 2), HasSubstr("newer than this program"));
@@ -322,7 +323,10 @@ TEST(TunedTree, AFullDiskLeavesNothing) {
 TEST(TunedTree, NoFileIsWrittenTwice) {
     Folder folder;
     const std::string path = folder.file("x.json");
-    EXPECT_THAT(error_of([&] { replace_files({{path, "x"}, {folder.file("./x.json"), "y"}}); }), HasSubstr("x.json would be written twice"));
+    EXPECT_THAT(error_of([&] {
+        replace_files({{path, "x"}, {folder.file("./x.json"), "y"}});
+    }),
+        HasSubstr("x.json would be written twice"));
     EXPECT_TRUE(fs::is_empty(folder.path()));
 }
 
@@ -450,7 +454,8 @@ TEST(TunedJournal, FinishedTasksBecomeEntries) {
     const int64_t a = journal.task(journal_task("core_chunk_a", LengthClass::kLong));
     journal.add(a, "search",
         {trial(tuned_config(4), 0.88, 880, Status::kOk, "same"), trial(tuned_config(4, 16), 0.88, 880, Status::kOk, "same"),
-            trial(tuned_config(2), 0.89123456, 890), trial(tuned_config(16), 0, 0, Status::kWrongResult), trial(tuned_config(), 1.003, 1003)});
+            trial(tuned_config(2), 0.89123456, 890), trial(tuned_config(16), 0, 0, Status::kWrongResult),
+            trial(tuned_config(), 1.003, 1003)});
     journal.add(a, "final", {trial(tuned_config(), 1.001, 1001), trial(tuned_config(4), 0.9012345, 901, Status::kOk, "same")});
     const int64_t b = journal.task(journal_task("core_chunk_b", LengthClass::kShort));
     journal.add(b, "search", {trial(tuned_config(4), 0.98, 980)});
@@ -482,9 +487,8 @@ TEST(TunedJournal, FinishedTasksBecomeEntries) {
     EXPECT_EQ(long_a.doctor, "load: 2.5");
     EXPECT_EQ(long_a.date, "2026-01-31T12:00:00Z");
     EXPECT_THAT(long_a.shapes, ElementsAre(text_of(journal_task("", LengthClass::kLong).shapes[0])));
-    EXPECT_THAT(
-        long_a.others, ElementsAre(std::pair(tuned_config(4, 16), 0.9012), std::pair(tuned_config(4), 0.9012), std::pair(tuned_config(2), 0.9127),
-                          std::pair(tuned_config(), 1.0)))
+    EXPECT_THAT(long_a.others, ElementsAre(std::pair(tuned_config(4, 16), 0.9012), std::pair(tuned_config(4), 0.9012),
+                                   std::pair(tuned_config(2), 0.9127), std::pair(tuned_config(), 1.0)))
         << "the finalist lost 2.4 % when it was measured again: so would what was no finalist; its twin is the same object";
     const Entry &short_b = files[0].kernels.at("core_chunk_b").at(LengthClass::kShort);
     EXPECT_EQ(short_b.config, tuned_config());
@@ -516,7 +520,8 @@ TEST(TunedJournal, WhatIsExportedCanBeReadAgain) {
 
     Trial timeless = trial(tuned_config(4), 0.9, 900);
     timeless.ns.clear();
-    EXPECT_THAT(error_of([&] { exported("timeless.db", timeless); }), HasSubstr("core_chunk_a x86_avx512 long has no times of the first shape"));
+    EXPECT_THAT(
+        error_of([&] { exported("timeless.db", timeless); }), HasSubstr("core_chunk_a x86_avx512 long has no times of the first shape"));
 }
 
 TEST(TunedJournal, T4HasEveryTrial) {

@@ -43,7 +43,8 @@ TEST_F(Explore, MeasuresThenSimulatesThenReports) {
     EXPECT_GT(task["best"], 0);
     const std::string journal = out("measured/exhaustive-1.db");
     EXPECT_TRUE(fs::exists(journal));
-    EXPECT_THAT(read_text(out("measured/report.html")), AllOf(HasSubstr("A small experiment"), HasSubstr("Roofline"), HasSubstr("</html>")));
+    EXPECT_THAT(
+        read_text(out("measured/report.html")), AllOf(HasSubstr("A small experiment"), HasSubstr("Roofline"), HasSubstr("</html>")));
     EXPECT_THAT(read_text(out("measured/results.csv")), HasSubstr("gated_norm_f32_f32,x86_avx2,any,search,"));
 
     const Outcome again = gdn(command);

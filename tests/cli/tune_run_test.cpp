@@ -138,7 +138,8 @@ TEST_F(TuneRun, BadInputSaysWhatAndChangesNothing) {
     EXPECT_EQ(cache.code, 1);
     EXPECT_THAT(cache.err, HasSubstr("/proc/none"));
     EXPECT_FALSE(fs::exists(journal()));
-    const Outcome generator = gdn("tune run gated_norm_f32_f32 --target x86_avx2 --force --generator /nowhere/gdn.generator --journal " + journal());
+    const Outcome generator =
+        gdn("tune run gated_norm_f32_f32 --target x86_avx2 --force --generator /nowhere/gdn.generator --journal " + journal());
     EXPECT_EQ(generator.code, 2);
     EXPECT_THAT(generator.err, HasSubstr("/nowhere/gdn.generator"));
 }
@@ -174,7 +175,8 @@ TEST_F(TuneRun, DryRunPrintsThePlan) {
 }
 
 TEST_F(TuneRun, ShardsMergeToTheWhole) {
-    const std::string base = "tune run gated_norm_f32_f32 --target x86_avx2 --force --rounds 3 --search exhaustive --cache " + folder_.path() + "/cache";
+    const std::string base =
+        "tune run gated_norm_f32_f32 --target x86_avx2 --force --rounds 3 --search exhaustive --cache " + folder_.path() + "/cache";
     const auto shard = [&](int i) { return folder_.path() + "/shard" + std::to_string(i) + ".db"; };
     ASSERT_EQ(gdn(base + " --shard 0/2 --journal " + shard(0)).code, 0);
     const std::string merge = "tune merge " + journal() + " " + shard(0);
@@ -193,7 +195,8 @@ TEST_F(TuneRun, ShardsMergeToTheWhole) {
 }
 
 TEST_F(TuneRun, ReplayVerifiesOneConfiguration) {
-    const Outcome outcome = gdn("tune replay gated_norm_f32_f32 --target x86_avx2 --config sums=1 --json --cache " + folder_.path() + "/cache");
+    const Outcome outcome =
+        gdn("tune replay gated_norm_f32_f32 --target x86_avx2 --config sums=1 --json --cache " + folder_.path() + "/cache");
     ASSERT_EQ(outcome.code, 0) << outcome.err;
     const json replay = json::parse(outcome.out)["replays"].at(0);
     EXPECT_EQ(replay["status"], "ok");

@@ -109,7 +109,8 @@ TEST(TuneSelect, KeepsAFileThatItCannotRead) {
 }
 
 TEST(TuneSelect, Usage) {
-    for (const char *arguments : {"tune select --output /nowhere/at/all", "tune select --rounds 2", "tune select --cpu -1", "tune select extra"}) {
+    for (const char *arguments :
+        {"tune select --output /nowhere/at/all", "tune select --rounds 2", "tune select --cpu -1", "tune select extra"}) {
         EXPECT_EQ(gdn(arguments).code, 2) << arguments;
     }
     EXPECT_EQ(gdn("tune select --target z80").code, 3);

@@ -91,7 +91,8 @@ TEST(Explain, ChunksOfEachLengthClass) {
 TEST(Explain, FewHeadsAreCutIntoVSlices) {
     ContextPtr context = make_context(2);
     for (const gdn_variant variant : {GDN_VARIANT_GDN, GDN_VARIANT_KDA, GDN_VARIANT_GDN2}) {
-        for (const auto &[k, v] : {std::pair(128, 128), std::pair(256, 256), std::pair(192, 192), std::pair(96, 192), std::pair(128, 256)}) {
+        for (const auto &[k, v] :
+            {std::pair(128, 128), std::pair(256, 256), std::pair(192, 192), std::pair(96, 192), std::pair(128, 256)}) {
             for (const std::int64_t tokens : {128, 512}) {
                 CallSize size;
                 size.B = size.H = size.HV = 1, size.T = tokens, size.K = k, size.V = v;

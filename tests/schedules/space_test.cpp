@@ -51,8 +51,8 @@ Output run_command(const std::string &command) {
 std::string generator(const std::string &arguments) { return run_command("'" GDN_GENERATOR "' " + arguments).text; }
 
 const json &kernel_list() {
-    static const json list = json::parse(generator("--list --json --kernels '" GDN_SOURCE_DIR "/generators/kernels.json' --tuned '" GDN_SOURCE_DIR
-                                                   "/schedules/tuned'"))["kernels"];
+    static const json list = json::parse(generator(
+        "--list --json --kernels '" GDN_SOURCE_DIR "/generators/kernels.json' --tuned '" GDN_SOURCE_DIR "/schedules/tuned'"))["kernels"];
     return list;
 }
 
@@ -101,7 +101,8 @@ public:
         std::string arguments = kernel["arguments"];
         arguments = arguments.substr(0, arguments.find(" config="));
         const std::string folder = folder_.path();
-        const Output made = run_command("'" GDN_GENERATOR "' " + arguments + (config.empty() ? "" : " config=" + text_of(config)) + " -f candidate -e object -o '" + folder + "'");
+        const Output made = run_command("'" GDN_GENERATOR "' " + arguments + (config.empty() ? "" : " config=" + text_of(config)) +
+                                        " -f candidate -e object -o '" + folder + "'");
         message_ = made.text;
         if (made.status != 0) return;
         const Output linked = run_command("c++ -shared -o '" + folder + "/candidate.so' '" + folder + "/candidate.o'");
@@ -134,7 +135,8 @@ public:
     WithTable(const Context &context, const gdn::KernelRow *rows, int target)
         : context_(context.get()), memory_(std::aligned_alloc(64, (gdn::Dispatch::bytes(gdn::kKernelRowCount) + 63) / 64 * 64)),
           before_(context_->dispatch.load()) {
-        context_->dispatch.store(gdn::Dispatch::create(memory_, gdn::kTargetRows, gdn::kTargetRowCount, rows, gdn::kKernelRowCount, gdn::cpu_features(), target));
+        context_->dispatch.store(gdn::Dispatch::create(
+            memory_, gdn::kTargetRows, gdn::kTargetRowCount, rows, gdn::kKernelRowCount, gdn::cpu_features(), target));
     }
     ~WithTable() {
         context_->dispatch.store(before_);
@@ -183,7 +185,10 @@ std::vector<Case> cases_of(const json &kernel) {
     }
     if (kernel["family"] == "stage") {
         const std::string variant = param("variant"), form = param("form");
-        c.variant = variant == "gdn" ? GDN_VARIANT_GDN : variant == "kda" ? GDN_VARIANT_KDA : variant == "gdn2" ? GDN_VARIANT_GDN2 : GDN_VARIANT_FG2_PLUS;
+        c.variant = variant == "gdn"    ? GDN_VARIANT_GDN
+                    : variant == "kda"  ? GDN_VARIANT_KDA
+                    : variant == "gdn2" ? GDN_VARIANT_GDN2
+                                        : GDN_VARIANT_FG2_PLUS;
         c.dtype = param("dtype") == "bf16" ? GDN_DTYPE_BF16 : GDN_DTYPE_F32;
         c.l2norm = form == "norm" || form == "logits";
         if (form == "linear") c.decay = GDN_DECAY_LINEAR;
@@ -250,8 +255,9 @@ gdn_dtype dtype_of(const json &kernel) {
 ::testing::AssertionResult matches(const json &kernel, const Context &context) {
     if (kernel["family"] == "short_conv_step") return step_convolutions_match(dtype_of(kernel), context);
     for (const Case &c : cases_of(kernel)) {
-        const auto result = kernel["family"] == "core_pending" ? pending_steps_match(c, context)
-                                                               : matches_reference(c, context, c.lengths[0] == 1 ? Call::kStep : Call::kForward);
+        const auto result = kernel["family"] == "core_pending"
+                                ? pending_steps_match(c, context)
+                                : matches_reference(c, context, c.lengths[0] == 1 ? Call::kStep : Call::kForward);
         if (!result) return result;
     }
     return ::testing::AssertionSuccess();
@@ -265,7 +271,8 @@ std::map<std::string, std::vector<const json *>> tunable() {
     for (const json &kernel : kernel_list()) {
         bool has = false;
         for (const json &p : kernel["space"]["parameters"]) has |= p["kind"] != "runtime" && p["values"].size() > 1;
-        if (has && row_of(kernel) >= 0) groups[kernel["family"].get<std::string>() + " " + kernel["target"].get<std::string>()].push_back(&kernel);
+        if (has && row_of(kernel) >= 0)
+            groups[kernel["family"].get<std::string>() + " " + kernel["target"].get<std::string>()].push_back(&kernel);
     }
     return groups;
 }
@@ -328,7 +335,8 @@ std::vector<std::pair<const json *, Config>> chunk_kernels(const std::string &si
     std::vector<std::pair<const json *, Config>> found;
     for (const json &kernel : kernel_list()) {
         const json &params = kernel["params"];
-        if (kernel["family"] != "core_chunk" || params["size"] != size || params.value("precision", "") != precision || row_of(kernel) < 0) continue;
+        if (kernel["family"] != "core_chunk" || params["size"] != size || params.value("precision", "") != precision || row_of(kernel) < 0)
+            continue;
         if (kernel["space"]["parameters"][0]["values"].size() == 1) continue;  // the reference's chunk is eight
         Config config = kernel["config"];
         for (const auto &[name, value] : changes) config[name] = value;
@@ -363,11 +371,13 @@ TEST_P(ChunkOf, EveryLengthMatchesReference) {
         const int row = row_of(*kernel);
         Candidate candidate(*kernel, row, base);
         ASSERT_TRUE(candidate.compiled()) << candidate.message();
-        for (const Config &steps : {Config{}, Config{{"short_steps", 1}, {"tail_steps", 0}}, Config{{"short_steps", most}, {"tail_steps", most}}}) {
+        for (const Config &steps :
+            {Config{}, Config{{"short_steps", 1}, {"tail_steps", 0}}, Config{{"short_steps", most}, {"tail_steps", most}}}) {
             Config config = base;
             for (const auto &[name, value] : steps) config[name] = value;
             candidate.configure(row, config);
-            SCOPED_TRACE((*kernel)["name"].get<std::string>() + " for " + (*kernel)["target"].get<std::string>() + " at " + text_of(config));
+            SCOPED_TRACE(
+                (*kernel)["name"].get<std::string>() + " for " + (*kernel)["target"].get<std::string>() + " at " + text_of(config));
             const Context context((*kernel)["target"].get<std::string>());
             const WithTable table(context, candidate.rows(), gdn::kKernelRows[row].target);
             Case c = cases_of(*kernel)[0];
@@ -480,7 +490,8 @@ TEST(Space, FetchAheadNamesComingChunks) {
             if (ahead > 0 && coming < walk.size()) {
                 EXPECT_EQ(listed[i][0], walk[coming]) << "chunk " << i << ", " << ahead << " ahead";
             } else {
-                EXPECT_EQ(std::set<std::uint64_t>(listed[i].begin(), listed[i].end()).size(), 1u) << "chunk " << i << ", " << ahead << " ahead";
+                EXPECT_EQ(std::set<std::uint64_t>(listed[i].begin(), listed[i].end()).size(), 1u)
+                    << "chunk " << i << ", " << ahead << " ahead";
             }
         }
     }
@@ -504,7 +515,8 @@ TEST(Space, WrongConfigurationsAreRefused) {
     ASSERT_NE(kernel, nullptr);
     const Folder folder;
     const auto refused = [&](const std::string &config, const std::string &words) {
-        const Output out = run_command("'" GDN_GENERATOR "' " + (*kernel)["arguments"].get<std::string>() + " config=" + config + " -f x -e object -o '" + folder.path() + "'");
+        const Output out = run_command("'" GDN_GENERATOR "' " + (*kernel)["arguments"].get<std::string>() + " config=" + config +
+                                       " -f x -e object -o '" + folder.path() + "'");
         EXPECT_NE(out.status, 0) << config;
         EXPECT_NE(out.text.find(words), std::string::npos) << config << ": " << out.text;
         EXPECT_TRUE(std::filesystem::is_empty(folder.path())) << config;
