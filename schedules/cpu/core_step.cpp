@@ -17,7 +17,13 @@ Space cpu_core_step_space(const Machine &m, const Size &size, bool v_first) {
     if (v_first) {
         // Rows of the state that are in flight together; their partial sums fill the registers.
         s.add("rows", ParamKind::Schedule, {1, 2, 4, 8, 16}, m.lanes == 16 ? 8 : 4);
-        s.add("unroll_k", ParamKind::Schedule, {1, 2, 4}, 1);
+        // Vectors that are unrolled together must fill a row, which is a multiple of 16 at least: the last ones of a row would be moved back
+        // over others, and the update of a state in place would meet them twice.
+        std::vector<int> unrolls;
+        for (int n : {1, 2, 4}) {
+            if ((size.k ? size.k : 16) % (n * m.lanes) == 0) unrolls.push_back(n);
+        }
+        s.add("unroll_k", ParamKind::Schedule, unrolls, 1);
     } else {
         // Columns handled together: two accumulators per vector of them.
         const int widest = m.registers / 4 * m.lanes, unit = size.v ? size.v : size.v_unit;

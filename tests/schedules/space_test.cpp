@@ -300,6 +300,29 @@ TEST(Space, RandomPointsMatchReference) {
     }
 }
 
+// Rows of an odd number of vectors: what is unrolled must not go over the end of one, nor back.
+TEST(Space, UnrolledStepsOfOpenSizesMatchReference) {
+    int seen = 0;
+    for (const json &kernel : kernel_list()) {
+        const int row = row_of(kernel);
+        if (row < 0 || kernel["family"] != "core_step" || kernel["params"]["size"] != "anyx16") continue;
+        for (const json &p : kernel["space"]["parameters"]) {
+            if (p["name"] != "unroll_k") continue;
+            for (const int unroll : p["values"]) {
+                const Candidate candidate(kernel, row, {{"unroll_k", unroll}});
+                SCOPED_TRACE(kernel["name"].get<std::string>() + " for " + kernel["target"].get<std::string>() + ", " + std::to_string(unroll));
+                ASSERT_TRUE(candidate.compiled()) << candidate.message();
+                const Context context(kernel["target"].get<std::string>());
+                const WithTable table(context, candidate.rows(), gdn::kKernelRows[row].target);
+                EXPECT_TRUE(matches(kernel, context));
+                seen++;
+            }
+        }
+    }
+    if (!seen) GTEST_SKIP() << "no tuned kernel runs here";
+    EXPECT_GT(seen, 3);
+}
+
 // A candidate that returns at once must be seen: this is what the checks above are worth.
 TEST(Space, MixerKernelThatDoesNothingIsCaught) {
     for (const gdn::Family family : {gdn::Family::kShortConv, gdn::Family::kGatedNorm}) {
