@@ -286,8 +286,9 @@ bool entry_of(const Journal &journal, int64_t id, const Task &task, const Config
 }
 
 std::string words_of(const Entry &entry) {
-    const std::string config = short_text(entry.config, entry.default_config);
-    return entry.config == entry.default_config ? config : config + " (" + percent(1 - entry.cost) + " less time than the default)";
+    std::string more = entry.config == entry.default_config ? "" : percent(1 - entry.cost) + " less time than the default";
+    if (entry.noisy) more += std::string(more.empty() ? "" : ", ") + "on a noisy machine";
+    return short_text(entry.config, entry.default_config) + (more.empty() ? "" : " (" + more + ")");
 }
 
 }  // namespace
@@ -396,7 +397,9 @@ std::vector<std::string> merge(DeviceFile *into, const DeviceFile &from, const s
             const bool old_stale = old.generator_hash != generator_hash, new_stale = entry.generator_hash != generator_hash;
             const bool comparable = old.default_config == entry.default_config;
             const bool outdated = old_stale && !new_stale;
-            const bool better = old_stale == new_stale && (comparable ? entry.high < old.low : entry.date > old.date);
+            const bool cleaner = old.noisy && !entry.noisy, noisier = entry.noisy && !old.noisy;
+            const bool better =
+                old_stale == new_stale && !noisier && (cleaner || (comparable ? entry.high < old.low : entry.date > old.date));
             Entry other = entry;
             if (outdated || better) {
                 changes.push_back(name + words_of(entry) + " in place of " + (outdated ? "the stale " : "") + words_of(old));

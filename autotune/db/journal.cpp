@@ -348,7 +348,14 @@ int64_t Journal::task(const Task &task) {
             state_->db, ("SELECT " + std::string(kTaskColumns) + " FROM task WHERE kernel = ? AND target = ? AND class = ?").c_str());
         if (find.bind(task.kernel, task.target, class_name).step()) {
             const Task known = task_of(find);
-            std::string text = task.difference(known);
+            Task searched = known;
+            if (task.searcher == "given") {  // configurations named one by one belong to any search of the kernel
+                searched.searcher = task.searcher;
+                searched.space = task.space;
+                searched.seed = task.seed;
+                searched.batch = task.batch;
+            }
+            std::string text = task.difference(searched);
             if (text.empty()) {
                 const auto shard = [](const Task &t) { return std::to_string(t.shard) + "/" + std::to_string(t.shards); };
                 text = tune::difference("shard", shard(task), shard(known));

@@ -67,7 +67,7 @@ public:
     void mark_noisy(const std::string &doctor);
 
     /// The task's number; made if it is not there. Throws Error naming what differs where the same kernel and class has another space,
-    /// shapes, default, searcher, seed, batch or shard.
+    /// shapes, default, searcher, seed, batch or shard. Configurations that are named (searcher "given") join whatever search there is.
     int64_t task(const Task &task);
     std::vector<std::pair<int64_t, Task>> tasks() const;
 

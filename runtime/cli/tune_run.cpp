@@ -312,12 +312,17 @@ void run(Options &options) {
                 "\n%s finished before and left alone: more --evaluations than it has, or a --config that it lacks, go on with a task.\n",
                 count_of(before, "task").c_str());
         }
-        if (left) {
+        if (left && !interrupted) {
             std::printf("\n%s not searched%s\n", count_of(left, "task").c_str(),
                 options.run.session.finish ? ": --finish compares what was measured before."
                                            : " for want of time: --resume with more of it goes on with them.");
         }
-        std::printf("\nJournal: %s. Next: gdn tune export %s\n", options.run.journal.c_str(), options.run.journal.c_str());
+        const char *const journal = options.run.journal.c_str();
+        if (options.request.shards > 1) {
+            std::printf("\nJournal: %s, a share. Next, with the others: gdn tune merge all.db %s ..\n", journal, journal);
+        } else if (left < tasks.size()) {
+            std::printf("\nJournal: %s. Next: gdn tune export %s\n", journal, journal);
+        }
     }
     if (interrupted) throw Failure(kExitInterrupted, "interrupted; `gdn tune run .. --resume` goes on with " + options.run.journal);
     if (failed) throw Failure(kExitFailure, "of " + count_of(tasks.size(), "task") + " " + std::to_string(failed) + " failed");

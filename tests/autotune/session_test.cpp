@@ -222,6 +222,34 @@ TEST_F(SessionTest, AFinishedTaskTriesAConfigurationThatItLacks) {
     EXPECT_EQ(j.finished(1).winner.at("panel"), 64) << "compared with what was tried before";
 }
 
+/// Named configurations join the journal of any search of the kernel, which then goes on as if they had not been there.
+TEST_F(SessionTest, ASearchTakesInConfigurationsThatAreNamed) {
+    Budget budget;
+    budget.evaluations = 16;
+    const std::vector<SessionTask> searched = copies(1);
+    Journal j = journal("joined.db"), alone = journal("alone.db");
+    run(searched, j, budget);
+    const size_t before = j.trials(1, "search").size();
+    std::vector<SessionTask> given = copies(1, "given");
+    given[0].task.space = given[0].task.space.with_parameters({"rows", "panel"});
+    given[0].task.seed = 9;
+    SessionOptions options;
+    const Config named = given[0].task.space.config(given[0].task.space.point({{"rows", 8}, {"panel", 64}}));
+    options.start = {named};
+    run_session(given, builder, measurer, j, options, stop);
+    const std::vector<Trial> trials = j.trials(1, "search");
+    EXPECT_TRUE(std::any_of(trials.begin(), trials.end(), [&](const Trial &t) { return t.config == named; }));
+    EXPECT_GE(trials.size(), before);
+    EXPECT_EQ(j.tasks().size(), 1u);
+    budget.evaluations = 32;
+    run(searched, j, budget);
+    run(searched, alone, budget);
+    for (const Trial &trial : alone.trials(1, "search")) {
+        const std::vector<Trial> all = j.trials(1, "search");
+        EXPECT_TRUE(std::any_of(all.begin(), all.end(), [&](const Trial &t) { return t.config == trial.config; }));
+    }
+}
+
 TEST_F(SessionTest, ATaskWhoseDefaultFailsEndsAlone) {
     Budget budget;
     budget.evaluations = 16;

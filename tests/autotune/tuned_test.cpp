@@ -245,6 +245,16 @@ TEST(TunedMerge, AKeptEntryLearnsCosts) {
     EXPECT_THAT(merged_with(tuned_entry(tuned_config(4), 0.905)).changes, IsEmpty());
 }
 
+TEST(TunedMerge, ANoisyMachineReplacesNothingOfAFitOne) {
+    Entry noisy = tuned_entry(tuned_config(2, 16), 0.5);
+    noisy.noisy = true;
+    EXPECT_EQ(merged_with(noisy).entry().config, tuned_config(4));
+    const auto was_noisy = [](Entry *entry) { entry->noisy = true; };
+    EXPECT_EQ(merged_with(tuned_entry(tuned_config(2, 16), 0.95), was_noisy).entry().config, tuned_config(2, 16));
+    EXPECT_EQ(merged_with(noisy, was_noisy).entry().config, tuned_config(2, 16));
+    EXPECT_THAT(merged_with(noisy, was_noisy).changes, ElementsAre(HasSubstr("on a noisy machine")));
+}
+
 TEST(TunedMerge, TheOrderDoesNotMatter) {
     DeviceFile a = example(), b = example();
     a.kernels["core_chunk_a"][LengthClass::kLong] = tuned_entry(tuned_config(4), 0.9, {{tuned_config(2), 0.95}});
