@@ -6,7 +6,7 @@
 
 #include "autotune/data/json.h"
 #include "autotune/data/tuned.h"
-#include "autotune/report/format.h"
+#include "autotune/format.h"
 
 namespace gdn::tune {
 

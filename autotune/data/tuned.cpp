@@ -6,7 +6,7 @@
 
 #include "autotune/data/files.h"
 #include "autotune/data/json.h"
-#include "autotune/report/format.h"
+#include "autotune/format.h"
 
 namespace gdn::tune {
 

@@ -218,7 +218,7 @@ std::vector<Shape> default_shapes(const Kernel &kernel, LengthClass c) {
         Shape shape;
         shape.T = tokens[i];
         shape.H = c == LengthClass::kDecode ? 16 : heads_of(sizes.K, sizes.V);
-        if (shape.T > 1024) shape.H = std::max<decltype(shape.H)>(1, shape.H / 2);
+        if (shape.T > 1024) shape.H = std::max<int64_t>(1, shape.H / 2);
         shape.cold = c == LengthClass::kDecode && i == 0;
         const KernelSize own = size_of(kernel.params);
         if (!own.k) shape.K = sizes.K;

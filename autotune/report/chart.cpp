@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstdio>
 
-#include "autotune/report/format.h"
+#include "autotune/format.h"
 
 namespace gdn::tune {
 namespace {

@@ -2,7 +2,7 @@
 #include <cmath>
 #include <set>
 
-#include "autotune/report/format.h"
+#include "autotune/format.h"
 #include "autotune/report/report.h"
 
 namespace gdn::tune {

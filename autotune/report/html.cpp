@@ -7,9 +7,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "autotune/format.h"
 #include "autotune/report/chart.h"
 #include "autotune/report/collect.h"
-#include "autotune/report/format.h"
 #include "autotune/report/report.h"
 #include "autotune/report/style.h"
 

@@ -3,7 +3,7 @@
 #include <map>
 #include <set>
 
-#include "autotune/report/format.h"
+#include "autotune/format.h"
 #include "autotune/report/report.h"
 
 namespace gdn::tune {

@@ -9,8 +9,8 @@
 
 #include "autotune/data/files.h"
 #include "autotune/explore/simulated.h"
+#include "autotune/format.h"
 #include "autotune/report/collect.h"
-#include "autotune/report/format.h"
 #include "console.h"
 #include "machine.h"
 #include "tune_run.h"

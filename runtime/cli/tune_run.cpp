@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "autotune/doctor.h"
-#include "autotune/report/format.h"
+#include "autotune/format.h"
 #include "autotune/search/ask_tell.h"
 #include "autotune/search/given.h"
 #include "console.h"

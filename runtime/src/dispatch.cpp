@@ -233,8 +233,7 @@ void Dispatch::describe_levels(void (*line)(void *arg, const char *text), void *
     }
     if (missing) {
         char text[160];
-        snprintf(
-            text, sizeof text, "kernels of %s: used for %d kinds of calls that no better target serves", targets_[reference].name, missing);
+        snprintf(text, sizeof text, "kinds of calls that only kernels of %s serve: %d", targets_[reference].name, missing);
         line(arg, text);
     }
 }

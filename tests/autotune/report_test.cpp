@@ -7,9 +7,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "autotune/format.h"
 #include "autotune/report/chart.h"
 #include "autotune/report/collect.h"
-#include "autotune/report/format.h"
 #include "report_fixture.h"
 #include "support/folder.h"
 

@@ -2,8 +2,10 @@
 #include <gtest/gtest.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <string>
+#include <vector>
 
 #include "device.h"
 #include "gdn/gdn.h"
@@ -124,6 +126,38 @@ TEST(Device, ArmFromCpuinfo) {
     EXPECT_EQ(midr_of_cpuinfo(""), 0u);
     EXPECT_EQ(midr_of_cpuinfo("CPU part"), 0u);
     EXPECT_EQ(midr_of_cpuinfo("vendor_id : GenuineIntel\nmodel name : something\n"), 0u);
+}
+
+TEST(Device, StepsDownAreLoggedWheneverTheTargetIsChosen) {
+    std::vector<std::string> lines;
+    gdn_context_options options;
+    gdn_context_options_init(&options);
+    options.num_threads = 1;
+    options.log = [](void *user, gdn_log_level, const char *line) { static_cast<std::vector<std::string> *>(user)->push_back(line); };
+    options.log_user = &lines;
+    const Device stranger = {"Nobody", "Nothing", "none", "nobody-nothing"};
+    fake_device(&stranger);
+    setenv("GDN_LOG", "info", 1);
+    gdn_context *context = nullptr;
+    const gdn_status made = gdn_context_create(&options, &context);
+    unsetenv("GDN_LOG");
+    ASSERT_EQ(made, GDN_STATUS_OK);
+    const std::vector<std::string> at_start = lines;
+    lines.clear();
+    EXPECT_EQ(gdn_set_target(context, "auto"), GDN_STATUS_OK);
+    gdn_context_destroy(context);
+    fake_device(nullptr);
+    ASSERT_FALSE(at_start.empty());
+    EXPECT_EQ(at_start[0].substr(0, 7), "target ");
+    EXPECT_EQ(lines, at_start);
+    bool choice = false, told = false;
+    for (std::int64_t i = 0; i < gdn_kernel_count(); i++) {
+        gdn_kernel_info info;
+        gdn_kernel_get(i, &info);
+        choice |= info.runs_here && info.configuration > 0;
+    }
+    for (const std::string &line : lines) told |= line.find("no entries for device nobody-nothing, using the defaults") != std::string::npos;
+    EXPECT_EQ(told, choice);
 }
 
 TEST(Device, Public) {

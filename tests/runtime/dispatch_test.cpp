@@ -228,6 +228,14 @@ TEST(Choices, StepsDownAreTold) {
     EXPECT_EQ(lines({"Other", "x", "y", "z"}, kAvx2 | kSse41), std::vector<std::string>{});  // no choice among kernels that run here
 }
 
+TEST(Choices, CallsLeftToTheReferenceAreTold) {
+    std::vector<KernelRow> rows = {core("plain_any16", 2, 0, 0, 16), core("wide_any16", 0, 0, 0, 16)};
+    EXPECT_EQ(Table(rows, kWide).lines(), std::vector<std::string>{});
+    rows[0].erase = Erase::kOwn;  // which the better target has not
+    EXPECT_EQ(Table(rows, kWide).lines(), std::vector<std::string>{"kinds of calls that only kernels of plain serve: 2"});  // short and long
+    EXPECT_EQ(Table(rows, kSse41).lines(), std::vector<std::string>{}) << "on a machine without better ones nothing was stepped down from";
+}
+
 TEST(Choices, PicksComeFirstAndOutliveTheTable) {
     Table table(configured_table(), kWide, 0, all_choices(), kRocket9);
     table.dispatch->mutable_picks()[3] = 2;  // long

@@ -1,4 +1,4 @@
-#include "autotune/report/format.h"
+#include "autotune/format.h"
 
 #include <algorithm>
 #include <cmath>
